@@ -339,10 +339,7 @@ def test_weights_and_batch_travel_once_and_only_the_loss_comes_back(student, rng
 
 # silent: a peer is all tasks but those whose doors are closed
 
-SOON, LATE = (
-    2_000,
-    8_000,
-)  # milliseconds for a task; the second is for one that is there and did not answer in the first
+SOON, LATE = 2_000, 5_000  # milliseconds for a task; by the second a busy machine has answered, and three end in time
 NAMES_OF_TASKS = list_of(text).named("a list of the names of tasks")
 
 

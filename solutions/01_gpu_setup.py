@@ -11,6 +11,8 @@
 # # GPU setup
 # **What does TensorFlow see on this machine, and why?**
 #
+# ![Six layers from a program down to the GPU, and what a machine without a GPU says of each.](pictures/01_gpu_setup.png)
+#
 # Between `tf.matmul` and a GPU lie several layers. A layer can fail without an exception. In about 70 minutes you see GPUs,
 # split them, hide them, and learn to tell which layer failed.
 

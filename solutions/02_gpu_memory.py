@@ -8,6 +8,9 @@
 # # GPU memory
 # **Who owns the memory of a GPU, and how do two programs share it?**
 #
+# ![Two bars: two programs need 80% of a GPU; the first took more than it uses, and the second ran out of
+# memory.](pictures/02_gpu_memory.png)
+#
 # A colleague starts a program on "your" GPU. Yours dies. In 75 minutes you find out who took what, and you write the
 # rules by which programs live together.
 
@@ -176,7 +179,7 @@ def tensor(mib):  # of so many MiB: a float32 has 4 bytes
 
 
 # %% [markdown]
-# `get_memory_info` counts the bytes of tensors. `"current"` is now. `"peak"` is the most since the process started, or
+# `get_memory_info` counts the blocks that tensors have. `"current"` is now. `"peak"` is the most since the process started, or
 # since `reset_memory_stats`:
 
 
@@ -257,7 +260,7 @@ with attempt("mean_output"):
 
 # %% [markdown]
 # ## Half of it is free
-# Our 256 MiB are one region. 31 tensors of 8 MiB fill it. We drop every second one, and ask for 16 MiB. Then we drop one
+# Our 256 MiB are one region. 31 tensors of 8 MiB fit in. We drop every second one, and ask for 16 MiB. Then we drop one
 # more, and ask for 4 MiB, then for 16:
 
 
@@ -295,7 +298,8 @@ memory.walk_places(maps, title="Measured: where tensors lie")
 # Move the slider. 120 MiB were free, and a tensor of 16 found no room: no hole was larger than 8. This is *fragmentation*.
 #
 # The last tensor that we dropped lay between two holes. BFC *merged* all three into one of 24. Yet it put the 4 MiB into a
-# hole of 8, the smallest that fits: "best fit". Then 16 MiB found room. Both holes were *split*.
+# hole of 8, the smallest that fits: "best fit". That hole was *split*. The 16 MiB got all 24: BFC splits only what is twice
+# as large as asked.
 
 # %% [markdown]
 # ## How it grows
@@ -485,7 +489,7 @@ programs.share([programs.Ask(name, fraction=0.4) for name in ("one", "two", "thr
 
 # %% [markdown]
 # All three start. The third asks for 0.4 of the GPU and is refused. So BFC asks for 10% less, again and again, until the
-# driver agrees. A limit counts tensors: on a real GPU each context comes on top, and two halves do not fit.
+# driver agrees. A limit counts regions: on a real GPU each context comes on top, and two halves do not fit.
 #
 # One program can also cut a GPU into several *logical* GPUs, by a list of pieces.
 
@@ -592,8 +596,8 @@ def old():
 fresh.run(old)
 
 # %% [markdown]
-# The session says how many MiB each GPU may use. What changed: a GPU starts once in a process. The first session, or
-# the first tensor, decides for all later ones.
+# The session says how many MiB each GPU may use. A GPU starts once in a process: the first session, or the
+# first tensor, decides for all later ones.
 
 # %% [markdown]
 # ## Recipe
@@ -613,9 +617,9 @@ print(f"{fresh.run(recipe, 1024, env=GROW):.1f} MiB at the peak")
 
 # %% [markdown]
 # ## What you take with you
-# - Without settings the first program takes nearly all. The second starts, on the first one's reserve.
+# - Without settings the first program takes nearly all. The second starts on its reserve.
 # - Tensors borrow from regions; the process owns the regions.
-# - Free bytes in small holes are no room for a large tensor.
-# - Adam keeps four times the trained weights. The peak of a step is higher: measure it.
-# - Limits and fractions count tensors. On a real GPU, add a context for each program.
-# - `CUDA_VISIBLE_DEVICES` chooses and renumbers; `set_visible_devices` only chooses.
+# - Free bytes in small holes hold no large tensor.
+# - Adam keeps four numbers for each trained weight. The peak of a step is higher: measure it.
+# - Limits and fractions count regions. On a real GPU, add a context for each program.
+# - `CUDA_VISIBLE_DEVICES` and `set_visible_devices` choose and renumber; the first keeps your order.

@@ -10,6 +10,9 @@
 # # Device placement
 # **Which device runs each op, and how do I decide it?**
 #
+# ![Devices as lanes: three products run on GPU 1, 2 and 3; dashed arrows copy tensors between
+# them.](pictures/03_device_placement.png)
+#
 # A program is made of small operations, called *ops*: a product, a sum. Each op runs on one device, and nobody asked you which.
 # In 75 minutes you find out who decides, see TensorFlow overrule you, and place a Keras model by hand. Two optional parts
 # follow.

@@ -10,6 +10,9 @@
 # # Kernels and soft placement
 # **Why can this op not run there, and what happens then?**
 #
+# ![Three ops pinned to GPU 1: the two squares run there, the matrix root between them on the
+# CPU.](pictures/04_kernels_and_soft_placement.png)
+#
 # You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 75 minutes you
 # look up which devices can run an op, predict where it lands, and repair a program.
 
@@ -71,7 +74,8 @@ print("This list is", kernels.source())
 kernels.of("MatrixSquareRoot")
 
 # %% [markdown]
-# A GPU has no kernel for it. For `MatMul` the answer depends on the dtype:
+# A GPU has no kernel for it. For `MatMul` the answer depends on the dtype. Before you run it: which dtypes have
+# a kernel on a CPU only?
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("MatMul").draw()
@@ -87,7 +91,7 @@ except tf.errors.NotFoundError as error:
 
 # %% [markdown]
 # ### What changed: "`tf.cast` only has a CPU kernel"
-# TensorFlow's own GPU guide says so. Ask the registry:
+# TensorFlow's own GPU guide says so. Guess first: from which dtypes can a GPU cast?
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("Cast").draw()
@@ -98,7 +102,8 @@ kernels.of("Cast").draw()
 
 # %% [markdown]
 # ## 3 is not 3.0
-# You rarely write a dtype. TensorFlow infers it from the value, and so the value chooses the kernel.
+# You rarely write a dtype. TensorFlow infers it from the value, and so the value chooses the kernel. Guess first: which
+# dtype does each value get?
 
 # %% tags=["show"] covers=["S22"]
 for value in (3, 3.0, [1, 2.5], True, 3j, np.arange(3), np.ones(3)):
@@ -106,7 +111,7 @@ for value in (3, 3.0, [1, 2.5], True, 3j, np.arange(3), np.ones(3)):
 
 # %% [markdown]
 # A Python integer becomes `int32` if it fits, else `int64`, a Python float `float32`. NumPy's arrays keep their own dtype:
-# `int64` and `float64` here. Now the kernels of a variable: those of the op of 2017, as it is registered today, and of today's
+# `int64` and `float64` here. Now the kernels of a variable: those of the op of 2017, and of today's
 # op. `DEFAULT` stands in on a device type that has no fitting kernel of its own:
 
 # %% tags=["show"] covers=["S21", "S22"]
@@ -116,8 +121,8 @@ kernels.of("VariableV2").draw(title="The op of 2017, as registered today: Variab
 kernels.of("VarHandleOp").draw(title="Variables now: VarHandleOp", devices=kernels.TYPES)
 
 # %% [markdown]
-# On a GPU, `DEFAULT` fills gaps of the old op: `int8`, `int16`, `uint8`, `uint16`, `uint64`. The gap at `int32` is still there,
-# and 3 is an `int32`.
+# `DEFAULT` of today's op fills gaps that the old op has on a GPU: `int8`, `int16`, `uint8`, `uint16`, `uint64`. The gap at
+# `int32` is still there, and 3 is an `int32`.
 
 # %% [markdown]
 # ### Exercise: `has_kernel` (3 points)
@@ -339,7 +344,7 @@ with attempt("strictly"):
 # %% [markdown]
 # ## Then and now
 # A textbook of 2017 pinned an integer variable to a GPU and got an exception; with 3.0 all was well. Here is its experiment,
-# in a session, which runs a graph built before:
+# in a session, which runs a graph built before. Guess first: which of its four runs is refused?
 
 
 # %% tags=["show"] covers=["S21", "S22", "S23"]
@@ -361,8 +366,8 @@ for value in (3.0, 3):
             refusal = error.message
 
 # %% [markdown]
-# 3.0 stays on its pin both times. 3 is moved under soft placement and refused under hard placement. Here is the message
-# without its traceback and its list of kernels. The book's words stand in it:
+# 3.0 stays on its pin both times. 3 is moved under soft placement and refused under hard placement. Its
+# message, without traceback and list of kernels, holds the book's words:
 
 # %% tags=["show"] covers=["S21", "S23"]
 print(refusal[refusal.index("Cannot assign") :].partition("\n\nOp:")[0])
@@ -373,7 +378,7 @@ print(refusal[refusal.index("Cannot assign") :].partition("\n\nOp:")[0])
 
 # %% [markdown]
 # ### What changed
-# Today's variable: 3 and 3.0, pinned and not pinned.
+# Today's variable: 3 and 3.0, pinned and not pinned. Guess first: where does each live?
 
 # %% tags=["show"] covers=["S22", "S23"]
 for value in (3, 3.0):
@@ -387,7 +392,7 @@ for value in (3, 3.0):
 
 # %% [markdown]
 # ### On the GPU by name
-# Some other ops have a kernel for `int32` on GPUs. Who computes?
+# Some other ops have a kernel for `int32` on GPUs. Guess first: who adds 3 and 1, who 3.0 and 1?
 
 # %% tags=["show"] covers=["S21", "S22"]
 for value in (3, 3.0):
@@ -401,7 +406,8 @@ kernels.of("AddV2").draw()
 
 # %% [markdown]
 # ### Three things can be missing
-# A `tf.function` runs as a graph, and complains in other words. Here are three orders that it cannot obey:
+# A `tf.function` runs as a graph, and complains in other words. It cannot obey these three orders. Guess first:
+# what is missing in each?
 
 # %% tags=["show"] covers=["S21", "S23"]
 orders = {"/GPU:7": "float32", D[1]: "int32", "/CPU:0": "uint8"}  # pin -> dtype of a product
@@ -430,7 +436,8 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # ## A Keras model off its pin
-# The first layer of this model resizes images. The whole call is pinned to the second GPU, the variables are not.
+# The first layer of this model resizes images. The whole call is pinned to the second GPU, the variables are not. Guess
+# first: which ops leave the pin?
 
 # %% tags=["show"] covers=["S23"]
 layers = keras.layers
@@ -478,7 +485,7 @@ with attempt("strays"):
 
 # %% [markdown]
 # ## A budget of one copy
-# This chain is pinned to a GPU, and soft placement lets it run. `x` and four results are copied.
+# This chain is pinned to a GPU, and soft placement lets it run. Guess first: how many copies?
 
 
 # %% tags=["show"] covers=["S23"]
@@ -562,7 +569,7 @@ with attempt("route"):
 # tf.config.set_soft_device_placement(False)        # a pin that cannot be met raises
 # tf.debugging.set_log_device_placement(True)       # one line an op: where it runs
 # tf.constant(value).dtype                          # what was inferred
-# tf.cast(x, tf.float32)                            # most ops have a kernel for it
+# tf.cast(x, tf.float32)                            # the dtype with most GPU kernels
 # y.backing_device                                  # where a result really is
 # tf.compat.v1.ConfigProto(allow_soft_placement=True)  # old programs start hard
 # ```

@@ -9,6 +9,9 @@
 # # Parallel execution
 # **What runs at the same time, on which threads?**
 #
+# ![One run of five ops: A is at work on four threads at once, while B, C, D and E take turns on three
+# others.](pictures/05_parallel_execution.png)
+#
 # A graph says what depends on what. It does not say what runs first, or on how many threads. In 85 minutes you write the rule
 # for what runs first, see threads at work, and learn what more threads cannot do.
 

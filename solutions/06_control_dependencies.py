@@ -9,6 +9,9 @@
 # # Control dependencies
 # **How do I force an order, and what does it cost or save?**
 #
+# ![Five ops: dotted control edges make x and y wait for a and b, though no tensor goes
+# there.](pictures/06_control_dependencies.png)
+#
 # TensorFlow runs an op when its inputs are there. Sometimes that is too early: a log line shows an old value, eight batches
 # fill the memory. In 85 minutes you put ops in order by hand, and see which edges are needed, which ones TensorFlow adds
 # itself, and what an order saves.
@@ -97,8 +100,8 @@ graphs.of(too_late, tf.constant(1.0)).draw(title="No dotted edge")
 
 # %% [markdown]
 # The block gave `x` a second Python name. It created no op, so it made no edge. A block gives its edges to an op when the op is
-# created, and never later; one that reads another op of the block waits already, and gets none. Outside of a graph a block does
-# nothing.
+# created, and never later; one that reads another op of the block waits already, and gets none. Outside of a graph a block
+# makes no edges.
 
 # %% [markdown]
 # ### Exercise: `wait_for` (2 points)
@@ -158,8 +161,8 @@ graphs.of(shorter).draw()
 
 # %% [markdown]
 # A control edge from `u` to `v` is *needless* if another way leads from `u` to `v`: over one tensor, or over several edges of
-# any kind. What is left without needless edges is the *transitive reduction*. It allows exactly the same orders, and its
-# picture has fewer edges to read.
+# any kind. Leaving the needless ones out is a *transitive reduction*. What is left allows exactly the same orders, in a picture
+# with fewer edges to read.
 
 # %% [markdown]
 # ### Exercise: `needed` (3 points)
@@ -506,11 +509,8 @@ with attempt("total"):
         calls == 8, f"the graph for 8 batches has {calls} calls of the model; call it once for each, in a Python loop"
     )
     small = ("ReadVariableOp", "Variable", "BiasAdd", "Relu", "AddV2")
-    display(
-        graphs.of(total, model, batches[:3], 1)
-        .without(*small)
-        .draw(title="Three batches, at most 1; small ops left out")
-    )
+    three = graphs.simplified(graphs.of(total, model, batches[:3], 1).without(*small))
+    display(three.draw(title="Three batches, at most 1; small ops, needless edges left out"))
     peaks = {f"at most {n}": graphs.peak(total, model, batches, n) / MIB for n in (1, 2, 4, 8)}
     display(pictures.bars(peaks, title="Peak memory of one run", unit="MiB"))
     for n in (1, 2, 4, 8):
@@ -526,7 +526,7 @@ with attempt("total"):
 # %% [markdown]
 # ### What it costs
 # An order takes freedom from the threads. The *critical path* is the longest way through the graph as traced: with any number
-# of threads, running that graph takes at least that long.  With a smaller budget, the way is never shorter.
+# of threads, running that graph takes at least that long. In the four lines above, the smaller the budget, the longer the way.
 
 # %% [markdown]
 # ## What an order saves: the link

@@ -10,6 +10,9 @@
 # # Clusters
 # **How do processes become one TensorFlow machine?**
 #
+# ![Five processes, two parameter servers and three workers; two of the workers sent each other 12
+# bytes.](pictures/07_clusters.png)
+#
 # So far, one process ran everything. In about 95 minutes you write the program of a server, send work to it, find out who
 # decides where an op runs, move a Keras model's work to another process, and find a closed door. All processes here are real.
 

@@ -11,6 +11,9 @@
 # # Sharded variables
 # **Where do the parameters live when one server is too small?**
 #
+# ![Three parameter servers, two workers: in one forward pass the first server sends 7.85 MB to one
+# worker.](pictures/08_sharded_variables.png)
+#
 # A parameter server sends its weights to each worker, in each step. Its network can become the slowest part. In 95 minutes
 # you spread a Keras model over servers, write a rule for that, cut a table into parts, and count the bytes of a training step.
 

@@ -11,6 +11,9 @@
 # # Replication
 # **One graph or many, in step or not: what is gained, what goes stale?**
 #
+# ![The global step over seconds: it rises while a worker is killed and comes back, then falls to the
+# start.](pictures/09_replication.png)
+#
 # Two workers train one model. Each has a *replica*: a copy of the computation, for its own batches. The variables exist
 # once, on a parameter server. In 85 minutes you replicate a program, mend a lost update, see gradients grow old, and
 # repair a trainer that outlives a dead worker.

@@ -12,6 +12,8 @@
 # # Towers
 # **How do I build data parallelism by hand, and is it right?**
 #
+# ![The loss over 60 updates: the dots of one device lie on the line of four towers.](pictures/10_towers.png)
+#
 # Several devices train one model. Each device is a **tower**: it computes the whole model, on a batch of its own. In about 180
 # minutes you build a program of towers, prove it equal to one device, measure its speed, and take the CPU out of its middle.
 # *The source* is the program of 2016 that is repaired here.

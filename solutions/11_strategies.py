@@ -10,6 +10,8 @@
 # # Strategies
 # **Which strategy, and what does it change in my Keras program?**
 #
+# ![Two GPUs under MirroredStrategy: each has a variable of its own, and multiplies it there.](pictures/11_strategies.png)
+#
 # In chapter 10 you built data parallelism by hand. `tf.distribute` does it for you, if you choose a **strategy**. In about 120
 # minutes, and 15 for an optional section, you see what a strategy changes, find two results that are wrong without an error,
 # write a whole program, and predict what four devices gain. *The guide* is TensorFlow's page on `tf.distribute`, as of 2.0.

@@ -11,6 +11,9 @@
 # # Many workers
 # **How do I train on many machines and survive losing one?**
 #
+# ![The loss of two workers: it ends at step 12, when one is killed, and goes on from step 10 once both are
+# back.](pictures/13_many_workers.png)
+#
 # Every machine starts the same program. In about 130 minutes you tell each who it is, write that program, train in step and
 # out of step, kill machines, and go on. Here a machine is a process.
 

@@ -13,6 +13,9 @@
 # # A scaling study
 # **How much faster will it be, and was it?**
 #
+# ![Somebody's study: three rows of measured dots; in two of them the prediction, a dashed line, is far too
+# high.](pictures/14_capstone.png)
+#
 # In about 150 minutes you design a study: one question of five, on real processes, over links of a known rate. You write a
 # model, state what it predicts, measure, and run what could prove your explanation wrong. You hand in one page. Somebody's:
 

@@ -100,7 +100,14 @@ def env(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("command", commands(PAGE))
+def nightly(command: str) -> bool:
+    """Whether it starts what another command of the page has started already, with an option that has tests of its own."""
+    return command.startswith(("uv run across lab --", "uv run across run 01 --lang"))
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(each, marks=[pytest.mark.slow] if nightly(each) else []) for each in commands(PAGE)]
+)
 def test_a_command_of_the_page_does_what_the_page_says(command: str, copy: Path, env: dict[str, str]):
     if not shutil.which("uv"):
         pytest.skip("no uv here: pip install uv")

@@ -71,7 +71,7 @@ def class_of(course: Course, count: int, every: int) -> list[Student]:
     chapter, release = course.chapter(CHAPTER), course.chapter(CHAPTER).release
     honest = demo.honest(course)
     solved = attacks.solved_notebook(course)
-    made = [(each, each.submission(release, solved)) for each in attacks.corpus() if not each.folder]
+    made = [(each, each.submission(release, solved)) for each in attacks.corpus(without_groups=True) if not each.folder]
     hostile = [(each, content) for each, content in made if isinstance(content, bytes)]
     found = []
     for place in range(count):

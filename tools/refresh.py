@@ -3,7 +3,7 @@
     uv run python tools/refresh.py
 
 What takes minutes says so of itself: docs/checks.md (`autograder verify`), the attacks' table (`tools/attacks.py --write`), the
-golden book (`tools/golden.py --write`).
+golden book (`tools/golden.py --write`), the pictures that chapters begin with (`tools/openings.py`).
 """
 
 from __future__ import annotations

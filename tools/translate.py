@@ -30,6 +30,7 @@ from autograder.authoring import build
 from autograder.authoring.in_language import CODE, is_translated, prose_file
 from autograder.gradebook import record
 from autograder.job import judge
+from autograder.model import pictures
 from autograder.model.course import Course, find, students, text
 from autograder.report import feedback, rendering, term_lines
 from course_site import words as site
@@ -105,7 +106,7 @@ def _prose(course: Course, language: str, name: str) -> Words:
         if cell.cell_type == "code":
             words.add(file, messages.of_pictures(text(cell)) if not students(cell) else {}, CODE)
         elif not students(cell) and text(cell).strip():
-            words.add(file, {text(cell): ()})
+            words.add(file, {pictures.named(text(cell)): ()})
     return words
 
 
@@ -169,6 +170,8 @@ def _markdown_slip(english: str, string: str) -> str:
         if ours != theirs:
             odd = next((each for each in (*ours, *theirs) if ours.count(each) != theirs.count(each)), "")
             return f"{what} {odd!r} is not in both as often"
+    if sorted(pictures.ADDRESS.findall(english)) != sorted(pictures.ADDRESS.findall(string)):
+        return "its pictures are not those of the English cell"
     for mark in ("<details>", "<summary>", "\n|", "\n# ", "$"):
         if english.count(mark) != string.count(mark):
             return f"{mark.strip()!r} is not in both as often"

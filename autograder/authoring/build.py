@@ -9,6 +9,7 @@ names file, cell and mend. The same source always gives the same bytes.
     # %% [markdown] answer="explain" points=3         prose, graded by hand
     # %% tags=["show"]                                shows something; nothing later uses a name that it binds
     # %% tags=["folded"]                              its source is folded, as a long check's is
+    # ![what is seen](pictures/07_clusters.png)       in prose: a picture, solutions/pictures/07_clusters.png
 
 What a chapter wants of the grader besides the usual it says before its first cell; every key may be left out:
 
@@ -50,7 +51,7 @@ from across._process import global_names
 from autograder.authoring import chapter_header, nbgrader_source, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
-from autograder.model import stubs
+from autograder.model import pictures, stubs
 from autograder.model.course import Course, CourseError
 
 __all__ = ["build", "dumps", "reference", "release", "release_digest", "solution_source", "solved"]
@@ -89,6 +90,11 @@ class Cell:
         return self.kind in ("check", "prose")
 
     @property
+    def prose(self) -> str:
+        """Its text, if it is prose and no answer; else empty."""
+        return self.node.source if self.kind == "plain" and self.node.cell_type == "markdown" else ""
+
+    @property
     def grade_id(self) -> str:
         """nbgrader's name for it."""
         return f"check_{self.name}" if self.kind == "check" else self.name
@@ -110,6 +116,7 @@ def build(course: Course, check: bool = False) -> list[str]:
             wanted[f"{name}.ipynb"] = dumps(release(course, name)).encode()
         except CourseError as error:
             slips.append(str(error))
+    slips += pictures.strays(map(course.source, course.chapters), course.root)
     changed = released.write(course.root / "notebooks", wanted | _beside(course, slips), check)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))
@@ -148,6 +155,8 @@ def release(course: Course, name: str) -> NotebookNode:
     notebook.metadata = nbformat.from_dict({"kernelspec": released.KERNEL, "language_info": {"name": "python"}})
     for cell, node in zip(cells, notebook.cells, strict=True):
         _clear(cell, node)
+        if cell.prose:
+            node.source = pictures.embedded(node.source, course.root)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
     released.finish(
@@ -225,7 +234,11 @@ def _cell(chapter: str, line: int, node: NotebookNode) -> Cell:
 
 def _slips(course: Course, chapter: str, cells: list[Cell]) -> list[str]:
     """What is wrong in a source, a line each."""
-    slips = [f"{cell.where}: {slip}" for cell in cells for slip in (*_header_slips(cell), *_region_slips(cell))]
+    slips = [
+        f"{cell.where}: {slip}"
+        for cell in cells
+        for slip in (*_header_slips(cell), *_region_slips(cell), *pictures.slips(cell.prose, course.root))
+    ]
     checks = f"{course.checks}/{course.check_file(chapter).name}"
     slips += [
         f"{cell.where}: `{edge} {region}`: students would see it, for nothing is cleared but solutions; "

@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 from across._language import catalogue
 from across._language.catalogue import BESIDE, ENGLISH
 from autograder.authoring import build, released
-from autograder.model import stubs
+from autograder.model import pictures, stubs
 from autograder.model.course import Course, CourseError, students
 
 CODE = "code"  # the context of the words in a chapter's pictures
@@ -48,7 +48,10 @@ def chapter(course: Course, language: str, name: str, release: NotebookNode | No
     from nbgrader.utils import compute_checksum  # 0.5 s
 
     notebook = copy.deepcopy(release or build.release(course, name))
-    prose = _pairs(course, language, name)
+    prose = {
+        pictures.embedded(english, course.root): pictures.embedded(translated, course.root)
+        for english, translated in _pairs(course, language, name).items()
+    }
     notebook.metadata["across"]["language"] = language
     for cell in notebook.cells:
         if cell.cell_type != "markdown":

@@ -152,6 +152,7 @@ def verify(
     if theirs or not quick:
         forkserver.launch(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
+    found.notes += filter(None, [listed.unlisted(course, chapter_name)])
     if theirs:
         trials = list(accepted.trials(course, chapter, looked_at, seeds, mutated and not quick))
     else:

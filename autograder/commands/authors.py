@@ -38,9 +38,12 @@ def build(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="change nothing; fail if a notebook is stale")] = False,
 ) -> None:
-    """Write notebooks/ from solutions/, and those of other languages from their catalogues."""
+    """Write notebooks/ from solutions/, and those of other languages from their catalogues; say which exercises have no
+    listed answers.
+    """
     from autograder.authoring import build as builder
     from autograder.authoring import in_language
+    from autograder.probe import listed
 
     course = opened(context)
     stale = [f"notebooks/{name}" for name in builder.build(course, check=check)]
@@ -49,6 +52,8 @@ def build(
         console.print(f"{'stale' if check else 'built'}: {file}", highlight=False)
     if check and stale:
         end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
+    for said in filter(None, (listed.unlisted(course, name) for name in course.chapters)):
+        say(f"note: {said}")
 
 
 @app.command("import", rich_help_panel=AUTHORS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -17,6 +19,8 @@ import typer
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, progress, say, warn
 
 MOST = 40  # lines of one kind
+AGAIN = (60.0, 300.0, 1200.0)  # seconds until who was left is tried again, when nothing else arrives; then no more
+AT_ONCE = 100  # who are graded before their pages are given: nobody of a large batch waits for all of it
 
 if TYPE_CHECKING:
     from autograder.engine.class_run import ClassResult
@@ -71,18 +75,38 @@ class Watching:
         self.request, self.into = request, into
         self.code, self.batches = OK, 0
         self._seen: dict[str, bytes] = {}
-        self._left: set[str] = set()  # whom this machine failed at: tried again at the next batch
+        self._left: dict[str, tuple[int, float]] = {}  # whom this machine failed at: tries again, when next
+        self._asked = -math.inf  # time.monotonic, when those were last asked for
         self._class: _Class | None = None
 
-    def idle(self) -> None:
-        """Tell of the class what was not told yet; Ctrl-C meanwhile is one in the middle of a batch."""
-        from autograder.store import files
+    def idle(self) -> bool:
+        """Tell of the class what was not told yet; Ctrl-C meanwhile is one in the middle of a batch.
 
+        Returns whether it is time to try those again at whom this machine failed, who need the class gathered.
+        """
         if self._pending():
-            assert self._class is not None
-            with files.only_writer(self.request.out):
-                self.code = max(self.code, _tell_class(self.request, self._class))
-            self._watch()
+            self._tell()
+        now = time.monotonic()
+        asks = bool(self._due()) and now - self._asked > AGAIN[0]  # once, where the class cannot be gathered
+        self._asked = now if asks else self._asked
+        return asks
+
+    def _tell(self) -> None:
+        assert self._class is not None
+        with held(self.request.out):
+            self.code = max(self.code, _tell_class(self.request, self._class))
+        self._watch()
+
+    def _due(self) -> set[str]:
+        """Whom to try again now."""
+        return {student for student, (_, at) in self._left.items() if at <= time.monotonic()}
+
+    def _leave(self, student: str, tries: int) -> None:
+        """Try a student again later, and not for ever: whose answers make the machine fail would hold up everybody's page."""
+        pause = AGAIN[tries] if tries < len(AGAIN) else math.inf
+        self._left[student] = tries, time.monotonic() + pause
+        if pause == math.inf:
+            warn("not graded", f"{student}: failed {tries + 1} times; tried again when it is handed in anew")
 
     def _pending(self) -> bool:
         return self._class is not None and self._class.result is not None
@@ -111,27 +135,43 @@ class Watching:
             self._batch(found)
 
     def _batch(self, found: HandedIn) -> None:
-        from autograder.store import files
         from autograder.submissions import arrivals
 
         request, chapter = self.request, self.request.course.chapter(self.request.chapter)
         now = arrivals.prints(found, chapter)
-        changed = {each for each, made_of in now.items() if self._seen.get(each) != made_of} | self._left
-        asked = sorted(changed & {*found.students} & {*(request.students or found.students)})
+        among = {*found.students} & {*(request.students or found.students)}
+        changed = {each for each, made_of in now.items() if self._seen.get(each) != made_of} & among
+        again = set() if changed else self._due()
+        for student in again - among:
+            del self._left[student]
+        asked = sorted(changed or again & among)
         if not asked:
+            if self._class and self._pending() and self._class.due():
+                self._tell()
             return
         self.code = max(self.code, tell(found, request.chapter, request.out))
-        with files.only_writer(request.out):
-            batch = replace(request, handed_in=found, students=asked)
-            self._class = self._class or _Class()
-            result = _verdicts(batch, self._class, self.into)
-            self._left = {*result.faults}
-            if self._class.due():
-                self.code = max(self.code, _tell_class(request, self._class))
+        for first in range(0, len(asked), AT_ONCE):
+            with held(request.out):
+                some = replace(request, handed_in=found, students=asked[first : first + AT_ONCE])
+                self._class = self._class or _Class()
+                faults = _verdicts(some, self._class, self.into).faults
+                for student in some.students:
+                    tries, _ = self._left.pop(student, (0, 0.0))
+                    if student in faults:
+                        self._leave(student, tries + 1 if student in again else 0)
+                if self._class.due():
+                    self.code = max(self.code, _tell_class(request, self._class))
         self._seen |= now
         self.batches += 1
         if not self._pending():
             self._watch()
+
+
+def held(out: Path, seconds: float = math.inf) -> AbstractContextManager[None]:
+    """Hold OUT; wait for another process that writes there, and say so."""
+    from autograder.store import files
+
+    return files.patient_writer(out, seconds, lambda says: warn("waiting", f"{says}; this goes on after it", "yellow"))
 
 
 def launch(request: Request) -> None:
@@ -300,13 +340,13 @@ def reports(out: Path, chapter: Chapter) -> None:
 
 
 def too_high(class_: list[Record]) -> None:
-    """Say which marks by hand are more than their exercises have: no export gives them."""
-    from autograder.gradebook.record import above
+    """Say which marks by hand are more than their exercises have: no export gives them, and no term counts them."""
+    from autograder.gradebook.record import TOO_HIGH, above
 
     for each in class_:
         if found := above(each.rows):
-            mend = "no export gives it: mend it in the formgrader, where what is above goes into extra credit"
-            warn("mark too high", f"{each.student}, {each.verdict.chapter}: {found} by hand; {mend}")
+            no = "no export gives it, no term counts it"
+            warn("mark too high", f"{each.student}, {each.verdict.chapter}: {found} {TOO_HIGH}; {no}")
 
 
 def no_attempts(out: Path, chapter: Chapter) -> None:

@@ -14,6 +14,8 @@ from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 
+PATIENCE = 600.0  # seconds that `report` waits for a batch of who watches
+
 
 @app.command(rich_help_panel=INSTRUCTORS)
 def grade(
@@ -157,8 +159,8 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
-    words.keep(course, full.name, out)
-    with progress("feedback") as advance:
+    with grading.held(out, PATIENCE), progress("feedback") as advance:
+        words.keep(course, full.name, out)
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full, console.width))
     grading.reports(out, full)

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from autograder.model import harmless
+
 console = Console()
 errors = Console(stderr=True)
 
@@ -20,13 +22,13 @@ class Interrupted(BaseException):
 
 
 def say(line: str) -> None:
-    """Print a line as it is, and in one piece: nothing in it is markup."""
-    console.print(escape(line.rstrip()), highlight=False, soft_wrap=True)
+    """Print a line in one piece: nothing in it is markup, and no character of a student's moves the terminal's cursor."""
+    console.print(escape(harmless.visible(line.rstrip())), highlight=False, soft_wrap=True)
 
 
 def warn(what: str, says: str, colour: str = "red") -> None:
     """Print a line to stderr after what it is about: `not graded`."""
-    errors.print(f"[bold {colour}]{what}:[/] {escape(says.strip())}", highlight=False, soft_wrap=True)
+    errors.print(f"[bold {colour}]{what}:[/] {escape(harmless.visible(says.strip()))}", highlight=False, soft_wrap=True)
 
 
 @contextmanager

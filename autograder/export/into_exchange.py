@@ -25,7 +25,7 @@ ENTERED, READ = 0o711, 0o644
 def folder(source: Path) -> Path:
     """The folder for pages of the exchange that `source` (the course's folder in it, or `inbound` there) is, made if missing.
 
-    Raises CourseError if it is no exchange, or the folder another user's.
+    Raises CourseError if it is no exchange, or the folder another user's or one that others may write.
     """
     course = source.parent if source.name == "inbound" else source
     if not (course / "inbound").is_dir():
@@ -41,6 +41,9 @@ def folder(source: Path) -> Path:
     found = place.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise CourseError(f"{place}: another user's; whoever owns it could read and replace every page there")
+    # where several grade, nbgrader's `groupshared`, the folder is their group's, and set-group-id says so
+    if found.st_mode & (stat.S_IWOTH if found.st_mode & stat.S_ISGID else stat.S_IWOTH | stat.S_IWGRP):
+        raise CourseError(f"{place}: others may write there, and so replace every page; chmod 711 it")
     return place
 
 

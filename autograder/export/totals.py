@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.gradebook import record, roll
-from autograder.gradebook.record import some
+from autograder.gradebook.record import TOO_HIGH, some
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError, Limits
 from autograder.model.verdict import UNREAD
@@ -43,7 +43,7 @@ class Total:
         if self.fault:
             return f"not graded: {harmless.line(self.fault)}; grade again"
         if self.above:
-            return f"{self.above} by hand; mend it in the formgrader, where what is above goes into extra credit"
+            return f"{self.above} {TOO_HIGH}"
         if self.unread and unread and not waiting:
             return f"{self.unread} {NOBODY_READ}; have it handed in again, or {mend}"
         return f"{self.waits}; {mend}" if self.waiting and not waiting else ""
@@ -88,9 +88,8 @@ def _by_the_rules(total: Total, counted: Counted | None) -> Total:
     total = replace(total, stands=total.points, counted=counted)
     if counted is None or counted.worth is None:  # nothing was handed in
         return total
-    worth = counted.worth
-    unread, above = worth.attempt.unread, worth.attempt.above
-    return replace(total, points=worth.points, waiting=counted.waiting, unread=unread, above=above)
+    worth, waiting, above = counted.worth, counted.waiting, counted.above
+    return replace(total, points=worth.points, waiting=waiting, unread=worth.attempt.unread, above=above)
 
 
 def of_term(out: Path, course_id: str) -> list[Total]:
@@ -107,6 +106,7 @@ def of_term(out: Path, course_id: str) -> list[Total]:
         fault = next((f"{each.chapter.name}: {each.fault}" for each in line.chapters if each.fault), "")
         if tries or fault:
             waiting, unread = sum(each.waiting for each in line.chapters), sum(each.unread for each in tries)
-            points, above = round(line.total, 2), ", ".join(filter(None, (each.above for each in tries)))
+            above = ", ".join(f"{each.chapter.name}: {each.above}" for each in line.chapters if each.above)
+            points = round(line.total, 2)
             made.append(Total(line.student, TERM.name, points, line.of, None, None, waiting, unread, fault, above))
     return made

@@ -23,6 +23,7 @@ from autograder.submissions.intake import Submission
 
 EARLIER = "(Written about an earlier answer.)"  # before a comment without a mark, when its text is another by now
 Scores = tuple[float | None, float | None, float | None]  # by machine, by hand, extra credit
+ByHand = tuple[float | None, float | None]  # the mark, and extra credit
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Given:
     penalty: float = 0.0  # points
     due: datetime | None = None  # in UTC, with the extension
     extension: float = 0.0  # seconds
+
+
+def too_high(by_hand: float, most: float) -> bool:
+    """Whether a mark by hand is more than its exercise has: beyond that there is extra credit."""
+    return by_hand > most + 1e-6
 
 
 def given(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> dict[str, Given]:
@@ -73,11 +79,11 @@ def take_back(
     chapter: Chapter,
     student: str,
     answers: Submission | None,
-    marked: Mapping[tuple[str, object], float],
+    marked: Mapping[tuple[str, object], ByHand],
 ) -> dict[str, str]:
     """Take back the marks by hand that are of another text than `answers` have; in the transaction that records these.
 
-    A text that comes back has the mark that it has in `marked`, by exercise and text.
+    A text that comes back has the mark and the extra credit that it has in `marked`, by exercise and text.
     Returns of each such exercise what the comment said that went with the mark. Where one of the texts is not known, all stay.
     """
     before, taken = evidence.answers(connection, chapter.name, student), {}
@@ -96,7 +102,7 @@ def take_back(
                 if not comment.manual_comment.startswith(EARLIER):
                     comment.manual_comment = f"{EARLIER} {comment.manual_comment}"
             continue
-        grade.manual_score, grade.extra_credit = its, None
+        grade.manual_score, grade.extra_credit = its or (None, None)
         taken[each.name] = ""
         for comment in _comments(book, each, chapter.name, student):
             taken[each.name] += comment.manual_comment

@@ -19,6 +19,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import evidence, given
+from autograder.gradebook.given import ByHand
 from autograder.gradebook.schema import HISTORY, VERDICTS
 from autograder.gradebook.tables import Gradebook, load
 from autograder.model.amounts import number
@@ -28,6 +29,7 @@ from autograder.model.verdict import Result, Verdict
 NOTHING: Mapping[str, str] = {}
 BY_HAND = "by hand"  # how it begins who gave or took back a mark in the formgrader
 TAKEN, COMMENT = "another answer was handed in", "; the comment on the one before was: "  # why one was taken back
+ABOVE = f"{Result.MANUAL}, too high"  # how a mark by hand stands that is more than there is to have
 LATE = "late policy"  # in place of an exercise: the points that it takes off, below zero
 
 
@@ -44,7 +46,7 @@ class State:
         return other is None or self._key() != other._key()
 
     def _key(self) -> tuple[Any, ...]:
-        return (round(self.points, 6), self.by_hand, "" if self.by_hand else self.verdict)
+        return (round(self.points, 6), self.by_hand, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def settled(book: Gradebook, connection: Connection, chapter: Chapter, student: 
     return {**before, **after}
 
 
-def marked(connection: Connection, chapter: Chapter, student: str) -> Mapping[tuple[str, object], float]:
+def marked(connection: Connection, chapter: Chapter, student: str) -> Mapping[tuple[str, object], ByHand]:
     """What a person gave a student's texts so far; in a transaction."""
     lines = _read(connection, chapter.name, student)
     kept = evidence.every_of(connection, chapter.name, [student]) if any(line.by_hand for line in lines) else {}
@@ -112,16 +114,20 @@ def marked(connection: Connection, chapter: Chapter, student: str) -> Mapping[tu
 
 def of_texts(
     chapter: Chapter, kept: Iterable[evidence.Kept], lines: Iterable[Entry]
-) -> dict[tuple[str, object], float]:
-    """The marks by hand that were given, and not taken back by who gave them, by exercise and the text that they are of."""
+) -> dict[tuple[str, object], ByHand]:
+    """The marks by hand that were given, and not taken back by who gave them, by exercise and the text that they are of.
+
+    Each with its extra credit: where the mark was not too high, that is what is above the exercise's points.
+    """
     answers = {each.verdict.digest: each.answers for each in kept}
     exercises = {each.name: each for each in chapter.exercises}
-    found: dict[tuple[str, object], float] = {}
+    found: dict[tuple[str, object], ByHand] = {}
     for line in lines:
         if (read := answers.get(line.digest)) and line.exercise in exercises:
             what = line.exercise, given.text(exercises[line.exercise], read)
             if line.by_hand:
-                found[what] = line.points_now
+                most = line.points_now if line.now == ABOVE else exercises[line.exercise].max_points
+                found[what] = min(line.points_now, most), max(0.0, line.points_now - most) or None
             elif line.who.startswith(BY_HAND):
                 found.pop(what, None)
     return found
@@ -170,7 +176,9 @@ def notice(book: Gradebook, chapter: Chapter, class_: Iterable[tuple[str, str, S
         noticed = {
             exercise: state
             for exercise, state in after.items()
-            if not (was := before.get(exercise)) or (was.points, was.by_hand) != (state.points, state.by_hand)
+            if not (was := before.get(exercise))
+            or (was.points, was.by_hand) != (state.points, state.by_hand)
+            or (state.by_hand and state.differs(was))
         }
         found += _entries(chapter, student, digest, before, noticed)
     if found:
@@ -206,8 +214,10 @@ def _standing(book: Gradebook, chapter: Chapter, verdict: Verdict) -> States:
         grade_id = next((each.grade_id for each in chapter.exercises if each.name == mark.exercise), "")
         by_machine, by_hand, extra = scores.get(grade_id, (mark.points, None, None))
         points = (by_machine if by_hand is None else by_hand) or 0.0
-        how = mark.result if by_hand is None else Result.MANUAL
-        made[mark.exercise] = State(points + (extra or 0.0), how.value, by_hand is not None)
+        how = mark.result.value
+        if by_hand is not None:
+            how = ABOVE if given.too_high(by_hand, mark.max_points) else Result.MANUAL.value
+        made[mark.exercise] = State(points + (extra or 0.0), how, by_hand is not None)
     off: Any = SubmittedAssignment.late_submission_penalty
     query = select(off).where(SubmittedAssignment.student_id == verdict.student)
     penalty: Any = given.of(query, book, chapter.name).scalar()

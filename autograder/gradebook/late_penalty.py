@@ -91,7 +91,8 @@ def settle(
     """Write what is given of a policy into OUT/nbgrader_config.py; what is not given stays as it was.
 
     `when` is an ISO 8601 date with an offset, or with the zone of the class behind it; `per_day` a percentage, `grace` a
-    number with a unit (`15m`). Raises CourseError for what cannot be read, and for a percentage with no due date.
+    number with a unit (`15m`). A plugin that the file has already stays. Raises CourseError for what cannot be read, for a
+    percentage with no due date, and for one that another plugin would not ask.
     """
     date = None if when is None else headers.date(f"--due {when!r}", when)
     share = None if per_day is None else _share(per_day)
@@ -100,6 +101,13 @@ def settle(
     with files.only_writer(out):
         text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(chapter.course, db_url)
         config = database.load_config(Path(out)) if path.exists() else Config()
+        plugin = AssignLatePenalties(config=config).plugin_class
+        named = "plugin_class" in config.AssignLatePenalties
+        if (per_day or grace) and named and not issubclass(plugin, LatePerDay):
+            raise CourseError(
+                f"{path}: c.AssignLatePenalties.plugin_class is {plugin.__name__}, which asks neither --late-per-day nor "
+                "--grace; leave these out, or take that line out of the file"
+            )
         ours: dict[str, Any] = dict(config.LatePerDay)
         dates = {**ours.get("due", {}), **({chapter.name: date} if date else {})}
         if not dates.get(chapter.name) and not chapter.due:
@@ -131,7 +139,8 @@ def _block(dates: dict[str, str], share: float, seconds: float, there: str) -> s
 try:
     from autograder.gradebook.late_penalty import LatePerDay
 
-    c.AssignLatePenalties.plugin_class = LatePerDay
+    if "plugin_class" not in c.AssignLatePenalties:  # a plugin of yours goes before it
+        c.AssignLatePenalties.plugin_class = LatePerDay
     c.LatePerDay.due = {dates!r}
     c.LatePerDay.per_day = {share!r}  # of the score, for each day that has started
     c.LatePerDay.grace_seconds = {seconds!r}

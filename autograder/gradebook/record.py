@@ -26,7 +26,7 @@ from sqlalchemy import update
 
 from autograder.gradebook import database, evidence, given, history, late_penalty, replay, tables
 from autograder.gradebook.extensions import Extensions, extended
-from autograder.gradebook.given import Given
+from autograder.gradebook.given import Given, too_high
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course, harmless, recorded_notebook
 from autograder.model.amounts import number, some
@@ -42,6 +42,7 @@ COLUMNS = (
 WAITS = "Waits for its mark: it is graded by hand."
 BY_HAND = "Graded by hand."
 NOTHING = "Absent: nothing was handed in."
+TOO_HIGH = "by hand; mend it in the formgrader, where what is above goes into extra credit"  # said of `above`
 
 
 @dataclass(frozen=True)
@@ -389,7 +390,7 @@ def row(verdict: Verdict, mark: Mark, exercise: course.Exercise, given: Given) -
         message = BY_HAND if exercise.manual else f"{BY_HAND} (The checks said: {mark.message})"
         points = by_hand + (extra or 0.0)
         most = exercise.max_points
-        above = f"{number(by_hand)} of {some(most, 'point')}" if by_hand > most + 1e-6 else ""
+        above = f"{number(by_hand)} of {some(most, 'point')}" if too_high(by_hand, most) else ""
         return replace(made, points=points, verdict=Result.MANUAL, fault=Fault.NONE, message=message, above=above)
     if made.verdict is Result.BLANK and verdict.nothing:
         return replace(made, verdict=Result.ABSENT, message=NOTHING)

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from autograder.model import headers, stubs
+from autograder.model import headers, pictures, stubs
 from autograder.model.limits import CAPS, MIB, STEP, CheckerCaps, CourseError, Limits, checked, near, read_limits
 
 __all__ = [
@@ -62,7 +62,7 @@ class Chapter:
 
     name: str
     title: str
-    release: dict[str, Any] = field(repr=False)  # notebooks/NAME.ipynb: nbformat 4 JSON
+    release: dict[str, Any] = field(repr=False)  # notebooks/NAME.ipynb: nbformat 4 JSON, without its prose's pictures
     exercises: tuple[Exercise, ...]
     limits: Limits
     gpus: int = 0  # GPUs that a submission has when it is graded; 0: none, whatever is in the machine
@@ -242,6 +242,9 @@ class Course:
             release = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise CourseError(f"{path}: {error}; run `autograder build`") from None
+        for cell in release["cells"]:
+            if cell["cell_type"] == "markdown" and (prose := pictures.without(text(cell))) != text(cell):
+                cell["source"] = prose
         ours = release["metadata"].get("across", {})
         says = headers.header(str(path), {key: value for key, value in ours.items() if key not in headers.OURS})
         return Chapter(

@@ -32,7 +32,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.model.course import CourseError, near
+from autograder.model.course import Course, CourseError, near
 
 KEYS = {"says", "change", "source", "exercise"}
 
@@ -97,6 +97,20 @@ def equivalents(file: Path) -> list[Equivalent]:
 def harmful(file: Path) -> list[Harmful]:
     """The additions that a file lists as harmful."""
     return [each for each in _read(file) if isinstance(each, Harmful)]
+
+
+def unlisted(course: Course, name: str) -> str:
+    """Which exercises of a chapter have no wrong or no right answer listed, on a line with the mend; empty where each has both.
+
+    Of an imported chapter, whose tests are in its cells, none is asked for. Raises CourseError.
+    """
+    file, asked = course.listed_file(name), [each.name for each in course.chapter(name).exercises if not each.manual]
+    there = {(each.exercise, each.correct) for each in variants(file)}
+    bare = ", ".join(each for each in asked if not {(each, True), (each, False)} <= there)
+    if not bare or course.source(name).suffix == ".ipynb":
+        return ""
+    where = f"{file.relative_to(course.root)}: lists no wrong answer, or no right one, of {bare}"
+    return f"{where}; add [ANSWER.wrong] and [ANSWER.right], by which `autograder verify` tries the checks"
 
 
 def must_fit(file: Path, reference: Mapping[str, str], exercises: Collection[str]) -> None:

@@ -168,7 +168,9 @@ def table(changes: Changes) -> Table:
         style = "green" if each.after > each.before else "red" if lost else "yellow"
         made.add_row(*_cells(each), _why(each), style=style)
     for each in changes.kept:
-        made.add_row(*_cells(each), Text(f"a mark by hand is kept; the checks alone: {each.message}"), style="dim")
+        made.add_row(
+            *_cells(each), Text(f"a mark by hand is kept; the checks alone: {harmless.line(each.message)}"), style="dim"
+        )
     return made
 
 
@@ -182,4 +184,5 @@ def _cells(change: Change) -> list[Text]:
 
 
 def _why(change: Change) -> Text:
-    return Text(f"{harmless.line(change.message, 200)} [{change.because}]" if change.because else change.message)
+    says = harmless.line(change.message, 200 if change.because else 0)
+    return Text(f"{says} [{change.because}]" if change.because else says)

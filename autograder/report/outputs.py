@@ -89,7 +89,11 @@ def _notice(out: Path, chapter: Chapter, class_: Iterable[Record]) -> None:
     said = []
     for each in class_:
         states = {
-            row.exercise: State(row.points, row.verdict.value, row.verdict is Result.MANUAL and not row.waiting)
+            row.exercise: State(
+                row.points,
+                history.ABOVE if row.above else row.verdict.value,
+                row.verdict is Result.MANUAL and not row.waiting,
+            )
             for row in each.rows
         }
         said.append((each.student, each.verdict.digest, states | {history.LATE: State(-each.penalty, "")}))

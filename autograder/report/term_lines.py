@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autograder.gradebook.record import number, some
+from autograder.gradebook.record import TOO_HIGH, number, some
 from autograder.report.rendering import duration, moment
 from autograder.report.words import ENGLISH, Words
 from autograder.term.counting import Counted, Line, Worth
@@ -13,6 +13,8 @@ from autograder.term.rules import Rules
 
 COUNTS = {  # on the page of a chapter: that its points are others in the term, and by which rule
     "points": "In the term {0} of {1} points count for this chapter.",
+    "point": "In the term {0} of {1} point counts for this chapter.",
+    "above": "A mark that was given by hand waits for an instructor: it is more than there is to have.",
     "attempt": "Attempt {0} of {1} is worth the most.",
     "days": "Late days of the bank: {0}.",
     "due": "By the rules of the term it was due on {0}.",
@@ -79,6 +81,8 @@ def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
     elif each.waiting:
         wait = f"{some(each.waiting, 'answer')} of the newest attempt wait{'s' * (each.waiting == 1)}"
         said.append(f"{wait} for a mark by hand; it may count then.")
+    if each.above:
+        said.append(f"It waits for an instructor: {each.above} by hand; what is too high counts 0 until it is mended.")
     if attempt.unread:
         said.append(f"{attempt.unread} answers are not in the notebook, or cannot be read, and count 0.")
     off = f" less {points(each.worth.penalty)}" if each.worth.penalty else ""
@@ -118,6 +122,11 @@ def _sum(line: Line, rules: Rules) -> Part:
     return Part("Together", tuple(said))
 
 
+def too_high(each: Counted) -> str:
+    """For the instructor: which marks by hand of a chapter are too high to count, and the mend; empty where none is."""
+    return f"{each.chapter.name} waits for an instructor: {each.above} {TOO_HIGH}" if each.above else ""
+
+
 def points(value: float) -> str:
     """Points of a term, which parts of weights are: to the hundredth."""
     return number(round(value, 2))
@@ -128,7 +137,10 @@ def counts(each: Counted | None, stands: float, zone: str, words: Words = ENGLIS
     if each is None or each.worth is None or abs(each.worth.points - stands) < 0.005:
         return ""
     worth, said = each.worth, dict[str, tuple[str, ...]]()
-    said["points"] = (points(worth.points), points(each.chapter.max_points))
+    most = each.chapter.max_points
+    said["point" if most == 1 else "points"] = (points(worth.points), points(most))
+    if each.above:
+        said["above"] = ()
     if each.others:
         said["attempt"] = (str(worth.attempt.number), str(len(each.others) + 1))
     if worth.days:

@@ -49,6 +49,7 @@ def class_page(title: str, rules: Rules, lines: Sequence[Line]) -> str:
         chapters=[(each.chapter.name, each.weight) for each in lines[0].chapters] if lines else [],
         lines=lines,
         bank=rules.days,
+        too_high=term_lines.too_high,
         link=lambda student: harmless.link("feedback", student, PAGE),
         filters=[("", "everyone", len(lines)), ("open", "not complete", sum(not line.whole for line in lines))],
     )
@@ -60,7 +61,8 @@ def _table(lines: Sequence[Line]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, *chapters])
     for line in lines:
-        note = "" if line.whole else "not complete"
+        why = filter(None, map(term_lines.too_high, line.chapters))
+        note = "" if line.whole else "; ".join(("not complete", *why))
         said = [
             line.student,
             line.section,

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from across._language import catalogue
-from autograder.model import stubs
+from autograder.model import pictures, stubs
 from autograder.model.course import Course, CourseError
 from autograder.store import files
 
@@ -75,9 +75,10 @@ def keep(course: Course, name: str, out: Path) -> None:
         if not prose.is_file():
             continue
         try:
-            said = {"prose": catalogue.pairs(prose)}
+            pairs = catalogue.pairs(prose).items()
         except ValueError as error:
             raise CourseError(f"{error}; mend it, or leave the file out") from None
+        said = {"prose": {pictures.without(english): pictures.without(other) for english, other in pairs}}
         files.replace(_place(out, language, name), json.dumps(said, sort_keys=True).encode())
 
 

@@ -9,13 +9,16 @@ import fcntl
 import io
 import os
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from autograder.model.course import CourseError
 
 SEED = ".seed"  # in OUT: the class's secret
 LOCK = ".lock"  # in OUT; held by flock, so it ends with its holder, however that ends
+LOOK = 0.2  # seconds between two looks at a lock that another holds
+ENDED = "; wait until it has ended, or give another --out"
 AGAIN = "then run the same command again: what was graded is kept"
 MENDS = {
     errno.ENOSPC: f"make room on that disk, {AGAIN}",
@@ -106,6 +109,25 @@ def only_writer(out: Path) -> Iterator[None]:
                 os.close(fd)
 
 
+@contextlib.contextmanager
+def patient_writer(out: Path, seconds: float, told: Callable[[str], None]) -> Iterator[None]:
+    """As `only_writer`, but wait for another process, up to so many seconds; the first time `told` gets who holds OUT."""
+    end, first = time.monotonic() + seconds, True
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(only_writer(out))
+                break
+            except BusyError as error:
+                if time.monotonic() >= end:
+                    raise
+                if first:
+                    told(str(error).removesuffix(ENDED))
+                first = False
+            time.sleep(LOOK)
+        yield
+
+
 def _locked(out: Path) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -116,9 +138,7 @@ def _locked(out: Path) -> int:
     except BlockingIOError:
         who = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
         os.close(fd)
-        raise BusyError(
-            f"{out}: another grader (process {who}) writes there; wait until it has ended, or give another --out"
-        ) from None
+        raise BusyError(f"{out}: another grader (process {who}) writes there{ENDED}") from None
     except OSError:
         os.close(fd)
         raise

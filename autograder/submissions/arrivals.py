@@ -56,12 +56,12 @@ def batches(
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
-    idle: Callable[[], None] = lambda: None,
+    idle: Callable[[], object] = lambda: None,
 ) -> Iterator[HandedIn]:
     """Yield the class each time that something of it changed and came to rest, until `seconds` are over (None: never).
 
-    `idle` is called at each look that found nothing new. What cannot be read (an archive that is only half there) is told to
-    `complain`, once, and tried again when it changes.
+    `idle` is called at each look that found nothing new; where it returns a true value the class is yielded as it is. What
+    cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes.
     """
     names = names or Names()
     rest = Rest(settle)
@@ -78,7 +78,8 @@ def batches(
             if refused != str(error):
                 complain(refused := str(error))
         pause = max(LOOK, 4 * (time.monotonic() - begun))
-        if still.items() - done.items():  # one that is being replaced is no change: it comes when it is at rest again
+        # one that is being replaced is no change: it comes when it is at rest again
+        if still.items() - done.items() or idle():
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
@@ -86,10 +87,11 @@ def batches(
                     source, chapter, names=names, roster=roster, times=times, zone=zone, settled=settled
                 ) as found:
                     yield found
+                if time.monotonic() - begun > settle:  # what came meanwhile is seen now, and at rest at the next look
+                    rest.look(_marks(source, chapter, names))
+                    pause = max(pause, settle)
             except (CourseError, FileNotFoundError) as error:
                 complain(str(error))
-        else:
-            idle()
         left = pause if end is None else end - time.monotonic()
         if left <= 0:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -30,40 +31,54 @@ def listed(source: Path, wanted: Callable[[str], bool], owner: Owner) -> list[Me
     """
     made: list[Member] = []
     quota = Quota(owner)
-    above = os.stat(source).st_uid
-    for name, is_folder in reversed(top(source)):
-        if not is_folder:
-            made += _file(source, (name,), quota, above)
-        elif wanted(name):
-            made += _below(source, (name,), quota)
+    with _opened(source) as within:
+        above = os.fstat(within).st_uid
+        for name, is_folder in reversed(top(source)):
+            if not is_folder:
+                made += _file(source, within, (name,), quota, above)
+            elif wanted(name):
+                made += _below(source, within, (name,), quota)
     return sorted(made, key=lambda member: member.parts)
 
 
-def _below(source: Path, parts: Parts, quota: Quota) -> Iterator[Member]:
-    """The files below one folder."""
-    place, path = source.joinpath(*parts), "/".join(parts)
+@contextlib.contextmanager
+def _opened(folder: Path | str, within: int | None = None) -> Iterator[int]:
+    """A folder, as a folder where it lies `within` one: what was swapped for a link meanwhile is not followed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if within is None else os.O_NOFOLLOW)
+    fd = os.open(folder, flags, dir_fd=within)
     try:
-        owner = os.stat(place, follow_symlinks=False).st_uid
-        if not quota.see(parts, owner):
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _below(source: Path, within: int, parts: Parts, quota: Quota) -> Iterator[Member]:
+    """The files below one folder, which lies in the one that is opened."""
+    path = "/".join(parts)
+    with contextlib.ExitStack() as stack:
+        try:
+            owner = os.stat(parts[-1], dir_fd=within, follow_symlinks=False).st_uid
+            if not quota.see(parts, owner):
+                return
+            folder = stack.enter_context(_opened(parts[-1], within))
+            with os.scandir(folder) as entries:
+                found = sorted(
+                    (entry.is_dir(follow_symlinks=False), entry.name) for entry in islice(entries, members.SEEN + 1)
+                )
+        except FileNotFoundError:  # taken away meanwhile
             return
-        with os.scandir(place) as entries:
-            found = sorted(
-                (entry.is_dir(follow_symlinks=False), entry.name) for entry in islice(entries, members.SEEN + 1)
-            )
-    except FileNotFoundError:  # taken away meanwhile
-        return
-    except OSError as error:
-        yield _unseen(path, (*parts, "?"), "opened", error)
-        return
-    for is_folder, name in found:
-        below = (*parts, name)
-        if not quota.see(below, owner):
-            yield from quota.beyond(f"{path}/{name}", below, owner)
+        except OSError as error:
+            yield _unseen(path, (*parts, "?"), "opened", error)
             return
-        if is_folder and len(below) <= DEPTH:
-            yield from _below(source, below, quota)
-        else:
-            yield from _file(source, below, quota, owner)
+        for is_folder, name in found:
+            below = (*parts, name)
+            if not quota.see(below, owner):
+                yield from quota.beyond(f"{path}/{name}", below, owner)
+                return
+            if is_folder and len(below) <= DEPTH:
+                yield from _below(source, folder, below, quota)
+            else:
+                yield from _file(source, folder, below, quota, owner)
 
 
 def _unseen(path: str, parts: Parts, what: str, error: OSError) -> Member:
@@ -74,13 +89,13 @@ def _unseen(path: str, parts: Parts, what: str, error: OSError) -> Member:
     return Member(path, parts, members.cannot(why), why_not=why)
 
 
-def _file(source: Path, parts: Parts, quota: Quota, owner: int) -> Iterator[Member]:
+def _file(source: Path, within: int, parts: Parts, quota: Quota, owner: int) -> Iterator[Member]:
     path = "/".join(parts)
     if (refused := quota.refused(path, parts, owner)) is not None:
         yield from refused
         return
     try:
-        status = os.lstat(source.joinpath(*parts))
+        status = os.stat(parts[-1], dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:  # taken away meanwhile
         return
     except OSError as error:

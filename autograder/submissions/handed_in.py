@@ -56,7 +56,8 @@ class HandedIn:
     def trouble(self, most: int = 20) -> list[str]:
         """What an instructor should look at: a line a file, of the first `most`, what is lost before all else."""
         found = sorted(
-            (line for line in self.lines if line.note and line.taken != "text"), key=lambda line: not line.lost
+            (line for line in self.lines if line.note and line.taken not in ("text", "later")),
+            key=lambda line: not line.lost,
         )
         shown, seen = [], Counter[str]()
         for line in found:

@@ -24,7 +24,7 @@ class Attempt:
 
     number: int  # from 1, in the order in which they were graded
     handed_in: datetime | None  # in UTC, naive; None: nobody says
-    points: float  # before the late policy
+    points: float  # before the late policy, and without marks that are too high
     waiting: int = 0  # exercises that wait for a mark by hand
     unread: int = 0  # exercises whose cell was not in it, or could not be read
     other_checks: bool = False  # than those by which the last one was graded
@@ -94,7 +94,7 @@ def _attempts(
             read, reads = (None if it.answers is None else given.text(one, it.answers) for it in (each, last[-1]))
             rest = by_hand.scores.get(one.grade_id, NONE)[1:]
             if None not in (read, reads) and (read != reads or rest == NONE[1:]):
-                rest = of_texts.get((one.name, read)), None
+                rest = of_texts.get((one.name, read), NONE[1:])
             scores[one.grade_id] = (marks[one.name].points, *rest)
         then = replace(by_hand, scores=scores)  # what a machine gave for another attempt is not this one's
         rows = [record.row(each.verdict, marks[one.name], one, then) for one in there]
@@ -117,6 +117,6 @@ def _attempt(
     number: int, timestamp: str | None, rows: list[Row] | tuple[Row, ...], other_checks: bool = False
 ) -> Attempt:
     unread = sum(row.verdict in UNREAD for row in rows)
-    points = sum(row.points for row in rows)
+    points = sum(row.points for row in rows if not row.above)
     waiting, above = sum(row.waiting for row in rows), record.above(rows)
     return Attempt(number, tables.moment(timestamp), points, waiting, unread, other_checks, above)

@@ -50,8 +50,26 @@ class Counted:
     @property
     def waiting(self) -> int:
         """Exercises that wait for a mark by hand, in the attempt that counts or in the newest, which may count then."""
-        tries = sorted((self.worth, *self.others) if self.worth else (), key=lambda each: each.attempt.number)
+        tries = self._tries
         return max((each.attempt.waiting for each in tries if each is self.worth or each is tries[-1]), default=0)
+
+    @property
+    def above(self) -> str:
+        """The marks by hand that are too high, in any attempt: they are 0, and may count when they are mended."""
+        tries = self._tries
+        where = ["" if each is tries[-1] else f" in attempt {each.attempt.number}" for each in tries]
+        return ", ".join(
+            f"{each.attempt.above}{said}" for each, said in zip(tries, where, strict=True) if each.attempt.above
+        )
+
+    @property
+    def _tries(self) -> list[Worth]:
+        return sorted((self.worth, *self.others) if self.worth else (), key=lambda each: each.attempt.number)
+
+    @property
+    def open(self) -> bool:
+        """Whether a part of it is left ungraded, or waits for a person."""
+        return bool(self.fault or self.waiting or self.above)
 
     @property
     def share(self) -> float:
@@ -87,7 +105,7 @@ class Line:
     @property
     def whole(self) -> bool:
         """Whether nothing of it is left ungraded, or waits for a person."""
-        return not any(each.fault or each.waiting for each in self.chapters)
+        return not any(each.open for each in self.chapters)
 
 
 def count(rules: Rules, classes: Sequence[ChapterClass], policy: Policy) -> list[Line]:

@@ -205,7 +205,8 @@ def _program(meeting: Meeting, asks: Sequence[Ask], simulated: str) -> tuple[Got
                 more(min(PIECE, needs - made))
         except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as failure:
             error = failure.message.split("}} ")[-1]
-            if "memory" not in error:  # on a card that is full TensorFlow cannot so much as start: an InternalError
+            # on a card that is full TensorFlow cannot so much as start: an InternalError
+            if isinstance(failure, tf.errors.InternalError) and "memory" not in error:
                 raise
         held += memory.taken() - before
         if ask.drops and point == "tensors":

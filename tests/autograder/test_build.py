@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum, determine_grade
+from PIL import Image
 
-from autograder.authoring import build
+import translate
+from autograder.authoring import build, in_language
 from autograder.job.assemble import SKIP, assemble
-from autograder.model.course import Course, CourseError, find
+from autograder.model.course import Course, CourseError, find, text
+from autograder.report import words
 from autograder.submissions.intake import Submission
 
 NAME = "90_tiny"
@@ -88,9 +95,9 @@ def test_students_get_stubs_and_never_the_reference(course: Course):
     notebook = build.release(course, NAME)
     assert cell(notebook, "pick").source == 'def pick(devices):\n    raise NotImplementedError("your turn")'
     assert cell(notebook, "repair").source == "def repair(n):\n    if n > 0:\n        return n"
-    text = build.dumps(notebook)
+    written = build.dumps(notebook)
     for secret in ("devices[0]", "math.fabs", "default device", "SOLUTION"):
-        assert secret not in text
+        assert secret not in written
 
 
 def test_the_reference_is_the_region_without_marks_and_without_what_only_students_see(course: Course):
@@ -214,6 +221,81 @@ def test_no_cell_tagged_show_is_executed_for_the_reference(course: Course):
         c.source for c in assemble(submission, course.chapter(NAME)).cells if SKIP in c.metadata.get("tags", [])
     ]
     assert any("drawing" in source for source in executed)
+
+
+DOT = b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+NAMED = '![A dot & "no more".](pictures/dot.png)'
+
+
+@pytest.fixture
+def pictured(write: Write) -> Course:
+    """The course with a picture in the chapter's first cell."""
+    course = write(SOURCE.replace("# A question.\n", f"# A question.\n#\n# {NAMED}\n#\n# More.\n"))
+    (course.root / "solutions" / "pictures").mkdir()
+    (course.root / "solutions" / "pictures" / "dot.png").write_bytes(base64.b64decode(DOT))
+    return course
+
+
+def test_a_picture_that_prose_names_is_in_the_notebook_with_its_words_and_is_not_graded(pictured: Course):
+    assert build.build(pictured) == [f"{NAME}.ipynb"]
+    assert build.build(pictured) == []
+    first = nbformat.read(pictured.notebook(NAME), as_version=4).cells[0]
+    image = BeautifulSoup(first.source, "html.parser").select_one("img")
+    assert image is not None
+    assert (image["src"], image["alt"]) == (f"data:image/png;base64,{DOT.decode()}", 'A dot & "no more".')
+    assert build.solved(pictured, NAME).cells[0].source == first.source
+    graded = text(pictured.chapter(NAME).release["cells"][0])
+    assert graded == "# Tiny\nA question.\n\nMore."
+
+
+def test_a_picture_is_as_wide_as_its_resolution_says(pictured: Course):
+    file = pictured.root / "solutions" / "pictures" / "dot.png"
+    Image.new("1", (1600, 10)).save(file, dpi=(160, 160))
+    assert 'width="960"' in build.release(pictured, NAME).cells[0].source
+
+
+def test_a_translation_has_the_picture_with_words_of_its_own_and_pages_of_marks_have_none(pictured: Course):
+    path = in_language.prose_file(pictured, "zh", NAME)
+    path.parent.mkdir()
+
+    def translated(named: str) -> translate.State:
+        texts = (f"# Tiny\nA question.\n\n{NAMED}\n\nMore.", f"# 小\nA question.\n\n{named}\n\nMore.")
+        english, chinese = (json.dumps(each, ensure_ascii=False) for each in texts)
+        path.write_text(f"msgid {english}\nmsgstr {chinese}\n", encoding="utf-8")
+        [found] = translate.of_course(pictured, "zh")
+        return translate.state(found)
+
+    assert translated(NAMED.replace("dot.png", "line.png")).broken[0].endswith("not those of the English cell")
+    assert translated(NAMED.replace("dot &", "点")).broken == ()
+    shown = build.release(pictured, NAME).cells[0].source.replace("dot &amp;", "点").replace("# Tiny", "# 小")
+    assert in_language.chapter(pictured, "zh", NAME).cells[0].source == shown
+    words.keep(pictured, NAME, pictured.root / "out")
+    said = words.of(pictured.root / "out", NAME, "zh").cell("# Tiny\nA question.\n\nMore.")
+    assert said == "# 小\nA question.\n\nMore."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("dot.png", "line.png", "markdown cell (line 1): there is no PNG solutions/pictures/line.png; put it there"),
+        (
+            NAMED,
+            "![](pictures/dot.png)",
+            "the picture pictures/dot.png has no words; write what is seen on it: ![...](",
+        ),
+        (
+            NAMED,
+            "",
+            "solutions/pictures/dot.png: no chapter has this picture; delete it, or name it in a Markdown cell",
+        ),
+    ],
+)
+def test_a_slip_with_a_picture_names_the_file_and_the_mend(pictured: Course, old: str, new: str, says: str):
+    source = pictured.source(NAME)
+    source.write_text(source.read_text().replace(old, new))
+    with pytest.raises(CourseError) as caught:
+        build.build(pictured)
+    assert says in str(caught.value)
 
 
 HIDDEN = "### BEGIN HIDDEN TESTS\nassert pick([1]) == 1\n### END HIDDEN TESTS\n"

@@ -136,6 +136,17 @@ def test_pages_that_are_given_back_at_once_are_found_by_their_students_and_by_no
     assert [each.stat().st_mode & 0o777 for each in (place, page)] == [0o711, 0o644]
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o771, 0o2773])
+def test_pages_go_into_no_folder_that_others_may_write(tmp_path: Path, mode: int):
+    there = Exchange(tmp_path, "across")
+    place = there.root / "across" / "feedback"
+    place.chmod(mode)
+    with pytest.raises(CourseError, match="chmod 711"):
+        into_exchange.folder(there.root / "across")
+    place.chmod(0o2771)  # a group's, as nbgrader makes it where several grade
+    assert into_exchange.folder(there.root / "across") == place
+
+
 def test_pages_go_into_no_folder_of_anothers_and_into_nothing_that_is_no_exchange(tmp_path: Path, monkeypatch: Any):
     there = Exchange(tmp_path, "across")
     with pytest.raises(CourseError, match="no folder of nbgrader's exchange"):

@@ -9,10 +9,12 @@ import pytest
 from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HOSTILE, INVALID, TIMEOUT, TINY
 
+from across._language import catalogue
 from autograder.gradebook import late_penalty, record
 from autograder.model.verdict import Evidence, Fault, Outcome
-from autograder.report import feedback
+from autograder.report import feedback, words
 
+CHINESE = words.Words("zh", labels=catalogue.translations(words.OURS / "zh" / "autograder.po"))
 ATTACKS = [
     "<script>alert(1)</script>",
     "<svg onload=alert(1)><script>alert(1)</script></svg>",
@@ -71,6 +73,22 @@ def test_points_and_what_waits_are_said_first(page):
     assert "5 of 9 points" in said
     assert "1 of 3 exercises is right" in said
     assert "2 of the points are given by hand" in said
+
+
+@pytest.mark.parametrize(
+    ("spoken", "says"),
+    [
+        (words.ENGLISH, ("0 of 1 point\n", "1 of the points is given by hand, and was not given yet.")),
+        (CHINESE, ("0 分，满分 1 分", "有 1 分由老师批阅，目前还没有给出。")),
+    ],
+)
+def test_one_point_is_said_as_one(tmp_path, spoken, says):
+    classroom.record(tmp_path, classroom.verdict("ada"))
+    [kept] = record.whole(tmp_path, TINY)
+    why = TINY.exercises[2]
+    tiny, row = replace(TINY, exercises=(replace(why, max_points=1.0),)), replace(kept.rows[2], max_points=1.0)
+    page = BeautifulSoup(feedback.render(tiny, replace(kept, rows=(row,)), spoken), "html.parser").text
+    assert [each for each in says if each not in page] == []
 
 
 def test_the_checks_that_passed_are_listed_in_words_and_those_that_did_not_are_not(page):

@@ -275,6 +275,31 @@ def test_a_mark_by_hand_above_the_points_is_told_and_leaves_the_house_in_no_expo
 
 
 @pytest.mark.parametrize(
+    ("given_by_hand", "above"),
+    [
+        ([(2.0, 1.0)], ""),
+        ([(3.0, None)], "3 of 2 points"),
+        ([(3.0, None), (2.0, 1.0)], ""),  # mended: no point more or less
+        ([(2.0, 1.0), (3.0, None)], "3 of 2 points"),
+    ],
+)
+def test_a_text_that_comes_back_has_its_extra_credit_too_and_what_was_too_high_is_so_again(
+    tmp_path, given_by_hand, above
+):
+    handed_in(tmp_path, "One.", "a")
+    for score, extra in given_by_hand:
+        with record.book(tmp_path, TINY) as book:
+            grade = book.find_grade("why", NAME, NAME, "ada")
+            grade.manual_score, grade.extra_credit = score, extra
+            book.db.commit()
+        outputs.write(tmp_path, TINY, workers=1)  # which notices it
+    handed_in(tmp_path, "Two.", "b")
+    [stands] = handed_in(tmp_path, "One.", "c")
+    [why] = [row for row in stands.rows if row.exercise == "why"]
+    assert (why.points, why.above) == (3.0, above)
+
+
+@pytest.mark.parametrize(
     ("points", "said"),
     [(1, "1 point"), (-0.0, "0 points"), (-0.00001, "0 points"), (0.5, "0.5 points"), (-1, "-1 points")],
 )

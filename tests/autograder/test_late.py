@@ -2,12 +2,18 @@
 
 import math
 from dataclasses import replace
+from inspect import signature
+from typing import Any
 
 import classroom
 import pytest
 from classroom import NAME, TINY
+from small_course import NAME as SMALL
+from small_course import command
 from stock import nbgrader
+from typer.main import get_command
 
+from autograder.commands import instructors
 from autograder.gradebook import late_penalty, record
 from autograder.gradebook.late_penalty import DAY, LatePerDay
 from autograder.gradebook.record import Recorder
@@ -84,6 +90,68 @@ def test_a_policy_written_again_leaves_the_rest_of_the_configuration_as_it_is(tm
     assert 'c.Mine.colour = "blue"' in text
     assert text.count("LatePerDay.per_day = 0.1 ") == 1
     assert f"'{NAME}': '2026-01-05T12:00:00Z', '02_other': '2026-01-31T23:00:00Z'" in text
+
+
+OWN = """\
+from nbgrader.plugins import LateSubmissionPlugin
+from autograder.gradebook.late_penalty import LatePerDay
+
+class Half(LateSubmissionPlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return score / 2
+
+class Gentle(LatePerDay):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return (super().late_submission_penalty(student_id, score, total_seconds_late) or 0.0) / 2
+
+c = get_config()
+"""
+
+
+def own_plugin(config, name, below=""):
+    config.write_text(f"{OWN}{below}\nc.AssignLatePenalties.plugin_class = {name}\n", encoding="utf-8")
+
+
+def test_a_plugin_of_the_instructors_own_stays_wherever_it_is_named(tmp_path):
+    config = tmp_path / "nbgrader_config.py"
+    own_plugin(config, "Half")
+    late_penalty.settle(tmp_path, TINY, DUE, None, None)
+    assert write(tmp_path, "2026-01-05 13:00:00 UTC").penalty == 2.5  # of 5 points
+    own_plugin(config, "Half", below=late_penalty.BLOCK.findall(config.read_text(encoding="utf-8"))[0])
+    assert late_penalty.policy(tmp_path)("ada", 5.0, 3600) == 2.5
+
+
+def test_a_plugin_that_asks_for_the_percentage_goes_with_it(tmp_path):
+    own_plugin(tmp_path / "nbgrader_config.py", "Gentle")
+    late_penalty.settle(tmp_path, TINY, DUE, "20%", None)
+    assert late_penalty.policy(tmp_path)("ada", 5.0, 3600) == 0.5
+
+
+@pytest.mark.parametrize("name", ["Half", "LateSubmissionPlugin"])
+@pytest.mark.parametrize(("per_day", "grace"), [("10%", None), (None, "15m")])
+def test_a_percentage_that_another_plugin_would_not_ask_is_refused_and_nothing_is_written(
+    tmp_path, name, per_day, grace
+):
+    config = tmp_path / "nbgrader_config.py"
+    own_plugin(config, name)
+    before = config.read_bytes()
+    with pytest.raises(CourseError) as error:
+        late_penalty.settle(tmp_path, TINY, DUE, per_day, grace)
+    assert str(error.value).startswith(f"{config}: c.AssignLatePenalties.plugin_class is {name}, which asks neither")
+    assert str(error.value).endswith("leave these out, or take that line out of the file")
+    assert config.read_bytes() == before
+
+
+def test_whatever_is_kept_of_a_policy_is_an_option_that_grade_hands_on_and_no_rehearsal_takes(small, tmp_path):
+    asked = signature(late_penalty.settle).parameters.keys() - {"out", "chapter", "db_url"}
+    verbs: Any = get_command(instructors.app)
+    options = [each for each in verbs.commands["grade"].params if str(each.help).startswith("kept in OUT: ")]
+    assert len(options) == len(asked)
+    for each in options:
+        call = ("grade", SMALL, "--submissions", tmp_path, "--out", tmp_path / "out", "--dry-run", each.opts[0], "10%")
+        said = " ".join(command(*call, root=small.root, columns=400, code=2).stderr.split())
+        assert "--dry-run goes with neither --watch nor" in said
+        assert each.opts[0] in said
 
 
 def test_stock_nbgrader_takes_the_same_points_off(tmp_path):

@@ -3,8 +3,11 @@
 import ast
 from pathlib import Path
 
+import nbgrader_course as nb
 import pytest
+from small_course import NAME, command
 
+from autograder.authoring import verify
 from autograder.model.course import CourseError, find
 from autograder.probe import listed
 from autograder.probe.listed import Equivalent, Variant
@@ -55,6 +58,40 @@ def test_every_row_becomes_an_answer(written):
 
 def test_a_chapter_may_list_none(tmp_path):
     assert listed.variants(tmp_path / "listed_none.toml") == []
+
+
+WRONG = "[{0}.wrong]\nx = {{ says = 'No.', source = 'y' }}\n"
+BOTH = WRONG + "[{0}.right]\nx = {{ source = 'y' }}\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "bare"),
+    [
+        ("", "double, shift"),
+        (WRONG.format("double") + BOTH.format("shift"), "double"),
+        (BOTH.format("double"), "shift"),
+        (BOTH.format("double") + BOTH.format("shift"), ""),
+    ],
+)
+def test_an_exercise_without_listed_answers_is_told_when_its_chapter_is_built_and_verified(
+    own_small, monkeypatch, rows, bare
+):
+    own_small.listed_file(NAME).write_text(rows, encoding="utf-8")
+    mend = "add [ANSWER.wrong] and [ANSWER.right], by which `autograder verify` tries the checks"
+    says = f"checks/listed_{NAME}.toml: lists no wrong answer, or no right one, of {bare}; {mend}"
+    assert command("build", "--check", root=own_small.root, columns=400).stdout == (f"note: {says}\n" if bare else "")
+    monkeypatch.setattr(verify, "_try_unboxed", lambda *_: None)
+    assert verify.verify(own_small, NAME, quick=True).notes == [says][: bool(bare)]
+
+
+def test_none_is_asked_for_of_an_imported_chapter(tmp_path):
+    course = nb.imported(nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", *nb.SMALL), tmp_path / "course")
+    assert listed.unlisted(course, "ps1") == ""
+
+
+@pytest.mark.parametrize("chapter", find().chapters)
+def test_every_exercise_of_this_course_has_a_wrong_and_a_right_answer_listed(chapter):
+    assert listed.unlisted(find(), chapter) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from test_handed_in import line, roster, take
 
 from autograder.model import harmless
 from autograder.model.course import CourseError
-from autograder.submissions import arrivals, downloads, exchange, intake
+from autograder.submissions import arrivals, downloads, exchange, folders, intake
 from autograder.submissions.downloads import gathered
 from autograder.submissions.filenames import Layout
 
@@ -309,6 +309,22 @@ def test_a_student_who_takes_their_folder_away_does_not_end_the_watch(tmp_path):
     os.rename(tmp_path / "eve", tmp_path.parent / "gone")
     assert {each.student for each in intake.collect(found.folder, TINY)} >= set(found.students) == {"ada", "eve"}
     batches.close()
+
+
+def test_a_folder_that_is_swapped_for_a_link_is_not_listed(tmp_path, monkeypatch):
+    lay(tmp_path, {"others/secret.ipynb": b"x", "in/eve/x.ipynb": b"x"})
+    real = folders.top
+
+    def swapped(source):
+        listed = real(source)
+        os.rename(source / "eve", tmp_path / "gone")
+        (source / "eve").symlink_to(tmp_path / "others")
+        return listed
+
+    monkeypatch.setattr(folders, "top", swapped)
+    found = folders.listed(tmp_path / "in", lambda name: True, lambda parts, user: parts[:1])
+    assert [member.path for member in found] == ["eve"]
+    assert "cannot be opened" in found[0].why_not
 
 
 def test_what_is_no_class_yet_does_not_end_the_watch(tmp_path):

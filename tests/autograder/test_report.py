@@ -5,6 +5,7 @@ import hashlib
 import io
 import re
 import shlex
+from dataclasses import replace
 
 import classroom
 import pytest
@@ -12,10 +13,12 @@ from bs4 import BeautifulSoup
 from classroom import BLANK, FAILED, HALF, HOSTILE, INVALID, PASSED, TIMEOUT, TINY
 from rich.console import Console
 
+from autograder.commands import terminal
 from autograder.gradebook import late_penalty, record, roll
 from autograder.gradebook.record import Recorder
 from autograder.model.verdict import Evidence, Halt, Lost, Outcome, Result, Stop
-from autograder.report import class_page, course_page, rendering, standing
+from autograder.report import changes, class_page, course_page, rendering, standing
+from autograder.report.changes import Change, Changes
 from autograder.submissions.roster import Enrolled
 
 NOISE = "what came confused the driver: 3 frames"
@@ -224,3 +227,19 @@ def test_a_check_that_broke_is_listed_with_whom_it_met(out, page):
     listed = classroom.shown(class_page.write(out, TINY)).find(class_="alarm").text
     for part in ("pick", "test_it", "TypeError: <b>no</b>", "eve", "test_01_tiny.py"):
         assert part in listed
+
+
+def test_no_character_of_a_students_moves_the_cursor_of_an_instructors_terminal(monkeypatch):
+    evil = "\x1b]52;c;aGk=\x1b\\\x1b[1A\x1b[2K\u202edouble: [bold]passed[/]\nand more\x9b2J"
+    seen = io.StringIO()
+    for name in ("console", "errors"):
+        monkeypatch.setattr(terminal, name, Console(file=seen, force_terminal=True, width=200))
+    terminal.say(evil)
+    terminal.warn("not graded", evil)
+    change = Change("ada", "double", 0, 1, "failed", "passed", evil, "")
+    found = Changes((change, replace(change, because="checks")), (change,))
+    Console(file=seen, width=200).print(changes.table(found))
+    said = seen.getvalue()
+    assert not set(re.sub("\x1b\\[[0-9;]*m", "", said)) & set("\x1b\x9b\u202e")  # but for rich's own colours
+    assert said.count("\\x1b[2K") == 5
+    assert said.count("[bold]passed[/]") == 5

@@ -311,6 +311,16 @@ def test_the_first_page_has_the_start_pages_picture_the_commands_a_click_that_ru
     assert f"colab/{TWO[1]}.ipynb" in pages.front("t", abouts, [], address, words.of("en"))
 
 
+def test_a_chapters_page_begins_with_its_picture_in_a_file_and_so_does_what_one_can_do_after_it(two: Path):
+    for page in (
+        two / folder / part / f"{name}.html" for folder in ("", "zh") for part in ("chapters", "about") for name in TWO
+    ):
+        image = classroom.shown(page).select_one("article img")
+        assert image["alt"]
+        assert (page.parent / str(image["src"])).read_bytes().startswith(b"\x89PNG")
+        assert "data:image/png" not in page.read_text(encoding="utf-8")
+
+
 def test_a_teachers_page_says_what_the_chapter_says(two: Path):
     page = classroom.shown(two / "about" / "03_device_placement.html").get_text()
     for said in (

@@ -20,7 +20,7 @@ from autograder.authoring import build
 from autograder.export import gradescope, totals
 from autograder.gradebook import late_penalty, record, roll
 from autograder.gradebook.record import Recorder
-from autograder.model.course import Course, CourseError
+from autograder.model.course import Chapter, Course, CourseError
 from autograder.model.verdict import Evidence, Fault, Mark, Result, Verdict
 from autograder.report import feedback_notebook, outputs, term_lines
 from autograder.submissions.extensions import DAY, Extension
@@ -332,19 +332,30 @@ def test_what_was_graded_again_by_mended_checks_is_one_attempt_with_the_verdict_
     assert worth.attempt.other_checks  # which its lines say
 
 
+def give(out: Path, chapter: Chapter, student: str, points: float, extra: float | None = None) -> None:
+    """A mark by hand for `double`, as the formgrader gives it, and extra credit."""
+    with record.book(out, chapter) as book:
+        grade = book.find_grade("check_double", chapter.name, chapter.name, student)
+        grade.manual_score, grade.extra_credit = points, extra
+        book.db.commit()
+
+
+def hand_in_again(course: Course, out: Path, number: int, own: str) -> None:
+    """Ada's first chapter, with another answer for `double` that only a person gives points for."""
+    made = replace(verdict(course, FIRST, "ada", SHIFT), digest=str(number) * 64)
+    with Recorder(out, course.chapter(FIRST)) as recorder:
+        answers = Submission("ada", FIRST, {"double": own, "shift": "same"})
+        recorder.write(made, f"2026-01-05 {number:02}:00:00 UTC", answers)
+
+
 def test_a_mark_by_hand_counts_for_the_attempt_whose_text_it_is_of(graded, tmp_path):
     course, _ = graded
     out, chapter = tmp_path / "out", course.chapter(FIRST)
 
     def hand_in(number: int, own: str, by_hand: float | None):
-        made = replace(verdict(course, FIRST, "ada", SHIFT), digest=str(number) * 64)
-        with Recorder(out, chapter) as recorder:
-            answers = Submission("ada", FIRST, {"double": own, "shift": "same"})
-            recorder.write(made, f"2026-01-05 {number:02}:00:00 UTC", answers)
+        hand_in_again(course, out, number, own)
         if by_hand is not None:
-            with record.book(out, chapter) as book:
-                book.find_grade("check_double", FIRST, FIRST, "ada").manual_score = by_hand
-                book.db.commit()
+            give(out, chapter, "ada", by_hand)
 
     hand_in(1, "one", 1.5)
     hand_in(2, "two", None)
@@ -356,6 +367,65 @@ def test_a_mark_by_hand_counts_for_the_attempt_whose_text_it_is_of(graded, tmp_p
     hand_in(4, "one", None)  # the text that has a mark already, and has it again
     ((worth, others),) = [(each.worth, each.others) for each in counted(graded, out)]
     assert [each.points for each in (worth, *others)] == [5.0, 4.5, 5.0, 4.5]
+
+
+def test_a_mark_by_hand_that_is_too_high_is_in_no_total_and_its_chapter_waits_for_an_instructor(graded, tmp_path):
+    course, _ = graded
+    out, path = tmp_path / "out", tmp_path / "term.toml"
+    for chapter in map(course.chapter, (FIRST, SECOND)):
+        with Recorder(out, chapter) as recorder:
+            for student in ("ada", "bob"):
+                recorder.write(verdict(course, chapter.name, student, ALL), None, Submission(student, chapter.name, {}))
+    give(out, course.chapter(FIRST), "ada", 3.0)
+    give(out, course.chapter(FIRST), "bob", 2.0, extra=1.0)  # as it is meant: 6 of 5 points
+    path.write_text(TERM, encoding="utf-8")
+    command("term", path, "--out", out, root=course.root, code=2)  # of the class, nobody in section B is there
+    ada, bob = courses.table(out / "term.csv")
+    assert (ada["total"], ada[FIRST], ada[SECOND]) == ("84", "24", "60")  # 40 x 3 / 5: what is too high counts 0
+    why = "01_first waits for an instructor: `double`: 3 of 2 points by hand; mend it in the formgrader, where what is "
+    assert ada["note"] == f"not complete; {why}above goes into extra credit"
+    assert (bob["total"], bob["note"]) == ("108", "")  # 40 x 6 / 5 + 60
+    row, _ = classroom.shown(out / "term.html").tbody.find_all("tr")  # pyright: ignore
+    first, second = row.find_all("td", class_="wide")[:2]
+    assert (row["data-flags"], first.find(class_="mark").text, second.get("title")) == ("open", "24 ?", None)
+    assert first["title"] == ada["note"].removeprefix("not complete; ")
+    own = classroom.shown(out / "feedback" / "ada" / "term.html").text
+    assert "It waits for an instructor: `double`: 3 of 2 points by hand; what is too high counts 0 until" in own
+    assert (own.count("3 of 5 points"), "formgrader" in own) == (1, False)
+    rows, done = exported((course, out), tmp_path, "--term", "--waiting")
+    assert (rows["ada"]["Term total (3)"], rows["bob"]["Term total (3)"]) == ("", "108")
+    assert f"ada, term: {why.replace(' waits for an instructor', '')}" in done.stderr
+    page = classroom.shown(outputs.write_page(out, course.chapter(FIRST), "ada")).text
+    assert "In the term 3 of 5 points count for this chapter. A mark that was given by hand waits for an" in page
+    give(out, course.chapter(FIRST), "ada", 2.0, extra=1.0)
+    assert [(line.total, line.whole) for line in told((course, out), path)[0]] == [(108, True)] * 2
+
+
+@pytest.mark.parametrize(
+    ("points", "extra", "counts", "above"),
+    [(2.0, 1.0, 6.0, ""), (3.0, None, 3.0, "`double`: 3 of 2 points in attempt 1")],
+)
+def test_a_mark_by_hand_of_an_earlier_text_keeps_its_extra_credit_and_is_missed_where_it_is_too_high(
+    graded, tmp_path, points, extra, counts, above
+):
+    course, _ = graded
+    out = tmp_path / "out"
+    hand_in_again(course, out, 1, "one")
+    give(out, course.chapter(FIRST), "ada", points, extra)
+    hand_in_again(course, out, 2, "two")
+    (chapter,) = counted(graded, out)
+    assert (chapter.worth.points, chapter.above, chapter.open) == (counts, above, bool(above))
+    hand_in_again(course, out, 1, "one")  # by itself, to be mended
+    give(out, course.chapter(FIRST), "ada", 2.0, extra=1.0)
+    hand_in_again(course, out, 2, "two")
+    (chapter,) = counted(graded, out)
+    assert (chapter.worth.points, chapter.above, chapter.open) == (6.0, "", False)
+
+
+def test_a_chapter_of_one_point_counts_a_point():
+    why = replace(classroom.TINY.exercises[2], max_points=1.0)
+    tiny = Counted(replace(classroom.TINY, exercises=(why,)), 1, Worth(Attempt(1, None, 0.5)))
+    assert term_lines.counts(tiny, 1.0, "") == "In the term 0.5 of 1 point counts for this chapter."
 
 
 def test_what_waits_in_the_newest_attempt_keeps_a_chapter_open_and_in_an_older_one_it_does_not(graded):

@@ -6,8 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import classroom
 import courses
 import lms_downloads
 import pytest
@@ -15,10 +18,13 @@ from boxed import needs_a_box
 from classroom import NAME, TINY
 from lms_downloads import wait_for
 from small_course import NAME as SMALL
-from small_course import RIGHT
+from small_course import RIGHT, command
 
+from autograder.commands import grading
+from autograder.store import files
 from autograder.submissions import arrivals
 from autograder.submissions.arrivals import Rest
+from autograder.submissions.handed_in import HandedIn, Line
 
 BIN = Path(sys.executable).parent
 
@@ -118,6 +124,186 @@ def test_one_who_keeps_writing_holds_up_nobody_else(tmp_path, watched):
     wait_for(lambda: "eve" in seen.last())
 
 
+def test_who_came_while_a_long_batch_was_graded_is_in_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrivals, "LOOK", 0.02)
+    looks = []
+
+    def idle():
+        looks.append(time.monotonic())
+        if len(looks) == 2:  # seen, and not yet at rest, when ada is
+            hand_in(tmp_path, "carol")
+
+    hand_in(tmp_path, "ada")
+    batches = arrivals.batches(tmp_path, TINY, settle=0.3, seconds=20.0, idle=idle)
+    assert "ada" in next(batches).students
+    hand_in(tmp_path, "bob")
+    time.sleep(0.5)  # the batch
+    assert next(batches).students == ("ada", "bob", "carol")
+
+
+def test_who_is_not_done_writing_is_not_told_of_and_is_in_the_list():
+    found = HandedIn(Path(), lines=(Line("a/x.ipynb", "a", "later", note="it is still being written"),))
+    assert found.trouble() == []
+    assert found.lines[0].taken == "later"
+
+
+def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatch):
+    for student in ("ada", "bob", "eve"):
+        hand_in(tmp_path / "in", student, courses.answered(small, SMALL, RIGHT), SMALL)
+    request = courses.asked(small, SMALL, tmp_path / "in", tmp_path / "out")
+    given = []
+
+    def verdicts(request, class_, into):
+        given.append(request.students)
+        return SimpleNamespace(faults={"bob": "no memory"} if "bob" in request.students else {})
+
+    monkeypatch.setattr(grading, "AT_ONCE", 2)
+    monkeypatch.setattr(grading, "AGAIN", (0.0,))
+    monkeypatch.setattr(grading, "_verdicts", verdicts)
+    monkeypatch.setattr(grading._Class, "due", lambda class_: False)
+    watching = grading.Watching(request)
+    found = replace(request.handed_in, students=("ada", "bob", "eve"))
+    watching._batch(found)
+    assert given == [["ada", "bob"], ["eve"]]
+    watching._batch(found)  # nobody's changed; the machine failed at bob
+    assert given[2:] == [["bob"]]
+
+
+@pytest.fixture
+def another(tmp_path, monkeypatch):
+    """Starts a process that holds OUT until it is waited for, and returns its id."""
+    code = "import sys, pathlib\nfrom autograder.store import files\n"
+    code += "with files.only_writer(pathlib.Path(sys.argv[1])): print('holds', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    made = []
+
+    def end(seconds):
+        made[0].communicate("", timeout=60)
+
+    def start():
+        made.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out")], **pipes))
+        assert made[0].stdout.readline() == "holds\n"
+        monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end), raising=False)
+        return made[0].pid
+
+    yield start
+    if made and made[0].poll() is None:
+        end(0)
+
+
+@pytest.fixture
+def graded(small, tmp_path, monkeypatch):
+    """One who watches a class, whom the machine may fail at: what was graded and told is listed, and nothing is run."""
+    for student in ("ada", "bob", "eve"):
+        hand_in(tmp_path / "in", student, courses.answered(small, SMALL, RIGHT), SMALL)
+    request = courses.asked(small, SMALL, tmp_path / "in", tmp_path / "out")
+    listed, faults = [], {}
+
+    def verdicts(request, class_, into):
+        class_.result = SimpleNamespace()
+        listed.append(request.students)
+        return SimpleNamespace(faults={each: why for each, why in faults.items() if each in request.students})
+
+    def tell(request, class_):
+        class_.result = None
+        listed.append("class")
+        return 0
+
+    monkeypatch.setattr(grading, "_verdicts", verdicts)
+    monkeypatch.setattr(grading, "_tell_class", tell)
+    monkeypatch.setattr(grading._Class, "due", lambda class_: False)
+    found = replace(request.handed_in, students=("ada", "bob", "eve"))
+    return SimpleNamespace(watching=grading.Watching(request), found=found, listed=listed, faults=faults)
+
+
+def test_one_who_watches_waits_for_another_who_writes_into_out_and_loses_nothing(graded, another, capsys):
+    holder = another()
+    graded.watching._batch(graded.found)
+    graded.watching.idle()
+    assert graded.listed == [["ada", "bob", "eve"], "class"]
+    told = capsys.readouterr().err
+    assert told.count("waiting") == 1
+    assert f"(process {holder}) writes there; this goes on after it" in told
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of who watches; it stands still until it is set."""
+    now = [1000.0]
+    monkeypatch.setattr(grading, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_who_was_left_is_tried_again_when_nothing_arrives_three_times_and_no_more(graded, clock, tmp_path, capsys):
+    graded.faults["eve"] = "no memory"
+    watching = graded.watching
+    watching._batch(graded.found)
+    hand_in(tmp_path / "in", "ada", b"another", SMALL)
+    clock[0] += grading.AGAIN[0]
+    watching._batch(graded.found)
+    assert graded.listed == [["ada", "bob", "eve"], ["ada"]]  # whose page waits for nobody who was left
+    for pause in grading.AGAIN:
+        clock[0] += pause + 1
+        assert watching.idle()
+        assert not watching.idle()  # what cannot be gathered is not gathered at each look
+        watching._batch(graded.found)
+        clock[0] += pause + 1
+        assert not watching.idle()  # the next pause is longer
+    assert graded.listed.count(["eve"]) == 3
+    assert "not graded: eve: failed 4 times" in capsys.readouterr().err
+    clock[0] += 1e6
+    assert not watching.idle()
+    watching._batch(graded.found)
+    assert graded.listed.count(["eve"]) == 3
+    hand_in(tmp_path / "in", "eve", b"another", SMALL)
+    watching._batch(graded.found)
+    assert graded.listed[-1] == ["eve"]
+    clock[0] += grading.AGAIN[0] + 1
+    assert watching.idle()  # as often as anybody's
+
+
+def test_who_was_left_and_is_graded_then_is_tried_no_more(graded, clock):
+    graded.faults["eve"] = "no memory"
+    graded.watching._batch(graded.found)
+    graded.faults.clear()
+    clock[0] += grading.AGAIN[0] + 1
+    graded.watching._batch(graded.found)
+    assert graded.listed[-1] == ["eve"]
+    clock[0] += 1e6
+    assert not graded.watching.idle()
+
+
+def test_the_class_is_told_though_one_keeps_writing_what_is_no_submission(graded, monkeypatch):
+    graded.watching._batch(graded.found)
+    graded.watching._batch(graded.found)  # not yet due
+    assert graded.listed == [["ada", "bob", "eve"]]
+    monkeypatch.setattr(grading._Class, "due", lambda class_: True)
+    graded.watching._batch(graded.found)
+    assert graded.listed == [["ada", "bob", "eve"], "class"]
+
+
+def test_a_class_in_which_nothing_changed_is_gathered_where_it_is_asked_for(tmp_path):
+    hand_in(tmp_path, "ada")
+    batches = arrivals.batches(tmp_path, TINY, settle=0.0, seconds=20.0, idle=lambda: True)
+    assert [next(batches).students for _ in range(2)] == [("ada",), ("ada",)]
+
+
+def test_whoever_waits_for_out_waits_so_long_and_not_longer(tmp_path, another):
+    another()
+    told = []
+    with pytest.raises(files.BusyError, match="wait until it has ended"):
+        files.patient_writer(tmp_path / "out", 0.0, told.append).__enter__()
+    assert told == []
+
+
+def test_a_report_waits_for_a_batch(small, tmp_path, another):
+    out, chapter = tmp_path / "out", small.chapter(SMALL)
+    classroom.record(out, classroom.verdict("ada", tiny=chapter), tiny=chapter)
+    another()
+    assert "waiting" in command("report", SMALL, "--out", out, root=small.root).stderr
+    assert "ada" in (out / "marks.csv").read_text()
+
+
 @pytest.fixture
 def grader(small, tmp_path):
     """`autograder grade --watch` on a small chapter, in a process of its own."""
@@ -128,9 +314,9 @@ def grader(small, tmp_path):
         hand_in(submissions, student, courses.answered(small, SMALL, RIGHT | answers), SMALL)
 
     with open(log, "wb") as file:
-        command = [BIN / "autograder", "--course", small.root, "grade", SMALL]
-        command += ["--submissions", submissions, "--out", out, "--watch"]
-        process = subprocess.Popen([str(each) for each in command], stdout=file, stderr=file, start_new_session=True)
+        call = [BIN / "autograder", "--course", small.root, "grade", SMALL]
+        call += ["--submissions", submissions, "--out", out, "--watch"]
+        process = subprocess.Popen([str(each) for each in call], stdout=file, stderr=file, start_new_session=True)
     try:
         yield process, give, lambda: (out / "marks.csv").read_text() if (out / "marks.csv").exists() else "", log
     finally:

@@ -9,6 +9,7 @@ import pytest
 from labs import (
     CHAPTER,
     LOADS,
+    PANEL,
     RUNS,
     SIDE,
     Lab,
@@ -56,6 +57,16 @@ def test_the_solved_chapter_runs_to_its_end_and_validate_says_that_it_passes(
     assert "passes all the tests" in said
     kept = next((lab.home / ".local/share/jupyter/across/measured").glob("solved-*.json"))
     assert set(json.loads(kept.read_text())) == {"prediction"}  # its kernel knew which notebook it runs
+
+
+def test_a_picture_is_seen_before_any_cell_is_run(browser: Chrome, lab: Lab, screenshots: Path):
+    opened(browser, lab, f"{CHAPTER}.ipynb")
+    image = until(
+        browser, LOADS, lambda b: shown(b, f"{PANEL} .jp-MarkdownOutput img"), "the picture of the first cell"
+    )
+    until(browser, LOADS, lambda b: b.execute_script("return arguments[0].naturalWidth", image) > 0, "what is in it")
+    assert image.accessible_name.startswith("Devices as lanes")
+    browser.save_screenshot(screenshots / "opening.png")
 
 
 def test_run_all_on_the_blank_chapter_runs_every_cell_and_what_a_check_says_can_be_read_in_both_themes(

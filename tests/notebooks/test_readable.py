@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import re
 from collections.abc import Callable
 from typing import Any
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
+from PIL import Image
 
 import house
 from across import hands, memory, placement
-from autograder.authoring.run import _Pictures, found
+from autograder.authoring.run import SHORTEST, _Pictures, found
 from autograder.model.course import find
 
 GOOD = "Two lanes: CPU:0 runs a, then b; CPU:1 runs c."
@@ -19,6 +24,25 @@ GOOD = "Two lanes: CPU:0 runs a, then b; CPU:1 runs c."
 @pytest.mark.parametrize("chapter", find().chapters)
 def test_the_headings_of_a_chapter_are_in_order(chapter: str):
     assert list(house.heading_slips(find().chapter(chapter).release["cells"])) == []
+
+
+@pytest.mark.parametrize("chapter", find().chapters)
+@pytest.mark.parametrize("folder", ["", "zh"])
+def test_a_chapter_begins_with_its_title_a_question_and_a_picture_in_words(folder: str, chapter: str):
+    notebook = nbformat.read(find().root / "notebooks" / folder / f"{chapter}.ipynb", as_version=4)
+    title, question, *_ = notebook.cells[0].source.splitlines()
+    assert title.startswith("# ")
+    assert re.fullmatch(r"\*\*.+[?？]\*\*", question)
+    image = BeautifulSoup(notebook.cells[0].source, "html.parser").img
+    assert image is not None
+    assert len(str(image["alt"])) >= SHORTEST
+    assert len(str(image["alt"]).split(". ")) == 1
+    png = base64.b64decode(str(image["src"]).partition("base64,")[2])
+    assert len(png) <= 25_000
+    shape = Image.open(io.BytesIO(png)).size
+    width = int(str(image["width"]))
+    assert width <= 770
+    assert width * shape[1] / shape[0] <= 350
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from across._language.catalogue import ENGLISH
 from autograder.authoring import in_language
+from autograder.model import pictures
 from autograder.model.course import Chapter, Course, text
 
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *$")
@@ -81,7 +82,7 @@ def read(course: Course, name: str, language: str = ENGLISH) -> About:
     theirs = ours
     if language != ENGLISH:
         cells = in_language.chapter(course, language, name).cells
-        theirs = [text(cell) for cell in cells if cell["cell_type"] == "markdown"]
+        theirs = [pictures.without(text(cell)) for cell in cells if cell["cell_type"] == "markdown"]
     parts = [part for both in zip(ours, theirs, strict=True) for part in _parts(*both)]
     asked, said = _opening(ours[0] if ours else "")
     question, lead = (asked, said) if theirs is ours else _opening(theirs[0])

@@ -34,6 +34,7 @@ def chapter(about: About, executed: Executed, pictures: Path, links: list[str], 
     """A chapter for Sphinx; its pictures are written into the folder `pictures`. `links`: Markdown, of where it is opened."""
     notebook = copy.deepcopy(executed.notebook)
     for cell in notebook.cells:
+        cell.source = _filed(cell.source, pictures, None) if cell.cell_type == "markdown" else cell.source
         meta = cell.metadata
         tags = [tag for tag in meta.get("tags", []) if tag == HIDDEN]
         if meta.get("jupyter", {}).get("source_hidden"):
@@ -49,11 +50,11 @@ def chapter(about: About, executed: Executed, pictures: Path, links: list[str], 
 
 
 def picture(notebook: NotebookNode) -> str:
-    """The first picture of a chapter for Sphinx, as HTML for a page beside it; empty if it has none."""
+    """The first picture of a chapter for Sphinx, in its prose or an output, as HTML for a page beside it; empty if none."""
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if found := IMAGE.search(output.get("data", {}).get("text/html", "")):
-                return found[0]
+        shown = [output.get("data", {}).get("text/html", "") for output in cell.get("outputs", [])]
+        if found := IMAGE.search("\n".join([cell.source, *shown])):
+            return found[0]
     return ""
 
 
