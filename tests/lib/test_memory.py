@@ -100,7 +100,6 @@ def test_a_program_that_is_refused_asks_for_a_tenth_less_until_it_fits(built):
 
 
 @simulated
-@pytest.mark.slow
 def test_a_program_out_of_memory_says_so_and_what_others_hold_stays_theirs(built):
     asks = [programs.Ask("early", part=0.6, growth=True, drops=True), programs.Ask("late", part=0.6, growth=True)]
     shared = programs.share(asks)
