@@ -59,7 +59,7 @@ def servers() -> Servers:
 
 
 def resolved(name: str, devices: Sequence[Any], master: Master) -> Any:
-    """The device that an op pinned to `name` runs on; `devices` sorted by job, task and index. None: TensorFlow raises."""
+    """The device that an op pinned to `name` runs on; `devices` in the order of their names. None: TensorFlow raises."""
     wanted = tf.DeviceSpec.from_string(name)
     parts = ("job", "task", "device_type", "device_index")
     fits = [one for one in devices if all(getattr(wanted, part) in (None, getattr(one, part)) for part in parts)]
@@ -81,19 +81,24 @@ def why(name: str, devices: Sequence[Any], master: Master, found: Any, right: An
         if (found.job, found.task) == master:
             return "it is not the first of that task's devices that fit."
         return "a device of the master's own task fits, too, and comes first."
-    if wanted.job is None:
+    if wanted.job is None and found.job != right.job:
         return "the name says no job, and nothing of the master's task fits: expected the first of all that fit."
+    if found.job == right.job and found.task < right.task:
+        return (
+            "names are in the order of text: of two that fit, the task with the smaller number is not always the first."
+        )
     return "it fits, and it is not the first one that does."
 
 
 def specs(jobs: Mapping[str, int], cpus: int) -> list[Any]:
-    """The devices of a cluster, by job, task and index."""
-    return [
-        tf.DeviceSpec.from_string(f"/job:{job}/replica:0/task:{index}/device:CPU:{cpu}")
-        for job in sorted(jobs)
-        for index in range(jobs[job])
+    """The devices of a cluster, in the order of their full names as text."""
+    names = [
+        f"/job:{job}/replica:0/task:{index}/device:CPU:{cpu}"
+        for job, count in jobs.items()
+        for index in range(count)
         for cpu in range(cpus)
     ]
+    return [tf.DeviceSpec.from_string(name) for name in sorted(names)]
 
 
 def short(device: Any) -> str:

@@ -250,14 +250,14 @@ def check_resolve(student: Any, rng: np.random.Generator, unfit: bool, uneven: b
     ]
     if unfit:
         names += [f"/job:{other}/task:3", f"/cpu:{cpus}", "/task:9", f"/job:{mine}/gpu:0", "/job:nobody"]
-    if uneven:  # only two tasks have one more CPU: of these the first by job is not the first by task
-        more = {(first, 2), (mine, 0)}
+    if uneven:  # only three tasks have one more CPU: of these the first by job is not the first by task
+        more = {(first, 2), (first, 10), (mine, 0)}  # and by text task 10 comes before task 2
         devices = [
             each
-            for each in specs({first: 3, other: 2, mine: 4}, 3)
+            for each in specs({first: 11, other: 2, mine: 4}, 3)
             if each.device_index < 2 or (each.job, each.task) in more
         ]
-        names = ["/cpu:2", "/device:CPU:2", f"/job:{mine}/cpu:2"]
+        names = ["/cpu:2", "/device:CPU:2", f"/job:{mine}/cpu:2", f"/job:{first}/cpu:2"]
     answers = student.ask(named, names=names, devices=[each.to_string() for each in devices], master=master)
     for name, got in each_answer(answers, names, maybe(dict_of(text)), "`resolve` returned"):
         right = resolved(name, devices, master)
@@ -379,10 +379,13 @@ def check_silent(student: Any, peer: Any, rng: np.random.Generator, counts: Sequ
         names = [f"/job:{job}/task:{index}" for job, index in (three[i] for i in rng.permutation(3))]
         shut = {f"/job:{job}/task:{index}" for job, index in closed} & set(names)
         got = student.call_once("silent", target, names, SOON, returns=NAMES_OF_TASKS)
-        for task in sorted(set(got) & (set(names) - shut)):
-            if task in student.call_once("silent", target, [task], LATE, returns=NAMES_OF_TASKS):
-                break
-            got = [each for each in got if each != task]  # the machine was slow
+        if set(got) & (set(names) - shut):
+            # the machine may be slow; all that were named are asked about, each alone, so that nobody learns which answers
+            for task in sorted(set(got) & set(names)):
+                if task not in student.call_once("silent", target, [task], LATE, returns=NAMES_OF_TASKS):
+                    got = [each for each in got if each != task]
+                elif task not in shut:
+                    break
         doors = f"of {names} {'nobody listens at ' + ' and '.join(sorted(shut)) if shut else 'all answer'}"
         says = f"`silent(target, others, {SOON})`: {doors}; it returned {shown(got, 200)}"
         left_out = sorted(shut - set(got))

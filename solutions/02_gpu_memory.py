@@ -51,13 +51,13 @@ print(two.errors())
 # ## What is left over?
 # Without settings, a program takes what is free when it starts, less a *reserve*:
 #
-# | free | compute capability | reserve (MiB) |
+# | free | compute capability (the GPU's generation) | reserve (MiB) |
 # |---|---|---|
 # | under 2,048 MiB | any | 225 |
 # | 2,048 MiB or more | 6 or less / 7 / 8 / 9 or more | 500 / 1,050 / 1,536 / 1,800 |
 #
-# If the reserve is as much as is free, or more, the program takes all. (Read in TensorFlow's `gpu_device.cc`; the
-# simulated GPU follows it, with capability 8 and no context.)
+# If no more than the reserve is free, the program takes all. (Read in TensorFlow's `gpu_device.cc`; the simulated GPU follows
+# it, with capability 8 and no context.)
 
 # %% [markdown]
 # ### Exercise: `prediction` (1 point)
@@ -156,7 +156,7 @@ with attempt("gpus_for"):
 # %% [markdown]
 # ## What do tensors use?
 # Asking a driver for memory is slow. So TensorFlow takes large *regions* and cuts tensors out of them itself. This
-# allocator is called BFC. We give it a GPU of 256 MiB, in a process of its own:
+# allocator is called BFC: *best fit, with coalescing*. We give it a GPU of 256 MiB, in a process of its own:
 
 
 # %%
@@ -346,7 +346,8 @@ def measured(size, tensors):
 # %% check="extend" points=3
 with attempt("extend"):
     expect(call(extend, 300, 4, 256) is None, "`extend(300, 4, 256)` let 300 MiB through; 256 are left")
-    for asked, (region, step) in {(8, 8, 8): (8, 16), (8, 128, 124): (124, 256), (20, 8, 20): (20, 32)}.items():
+    shown = {(8, 8, 256): (8, 16), (8, 8, 8): (8, 16), (8, 128, 124): (124, 256), (20, 8, 20): (20, 32)}
+    for asked, (region, step) in shown.items():
         got = call(extend, *asked, returns=row(whole, whole))
         expect(
             tuple(got) == (region, step), f"`extend{asked}` returned {got}; expected a region of {region}, then {step}"
@@ -605,7 +606,7 @@ fresh.run(old)
 
 
 # %% tags=["show"]
-def recipe(limit):  # MiB for tensors; on a real GPU the context comes on top
+def recipe(limit):  # MiB for all regions; on a real GPU the context comes on top
     for gpu in tf.config.list_physical_devices("GPU"):  # those of CUDA_VISIBLE_DEVICES
         piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
         tf.config.set_logical_device_configuration(gpu, [piece])

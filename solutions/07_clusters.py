@@ -369,6 +369,9 @@ with attempt("resolve"):
     expect(
         (got.job, got.task) == ("ps", 1), "only ps:1 and worker:0 have a second CPU, and jobs come first: wanted ps:1"
     )
+    ten, two = (tf.DeviceSpec.from_string(f"/job:worker/replica:0/task:{i}/device:CPU:0") for i in (10, 2))
+    got = resolve("/job:worker", [ten, two], ("ps", 0))
+    expect(got == ten, f"'/job:worker' with the workers 10 and 2: you say {got}; by text 10 comes first")
     twin = tf.DeviceSpec.from_string("/job:ps_2/replica:0/task:0/device:CPU:0")
     got = resolve("/job:ps", [*devices, twin], ("ps_2", 0))
     expect(got != twin, "'/job:ps' got a device of a job that is called ps_2")
@@ -390,7 +393,7 @@ WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 [device.name for device in tf.config.list_logical_devices()]
 
 # %% [markdown]
-# An eager op has its own rule for gaps: without the job it is the notebook's. The notebook has no `/cpu:1`, and soft
+# Eager ops differ in this: without the job, an op is the notebook's. The notebook has no `/cpu:1`, and soft
 # placement (chapter 04) takes its `/cpu:0` without a word. So *full* names are safer:
 
 # %% tags=["show"] covers=["S37"]
@@ -476,8 +479,8 @@ with LocalCluster(ps=1, worker=2) as second:
 # The master of a *new* session wants to hear from *every* task of the plan before it runs anything. Without our limit of 2
 # seconds it would wait on: the first thing to suspect when a cluster "hangs".
 #
-# The list `device_filters` of a `ConfigProto` names the tasks that a session needs. With `["/job:worker/task:1"]` the master
-# asks that task alone.
+# The list `device_filters` names the tasks that a session needs. With `device_filters=["/job:worker/task:1"]` in its
+# `ConfigProto`, the master asks that task alone.
 
 # %% [markdown]
 # ### Exercise: `silent` (2 points)
