@@ -1,8 +1,6 @@
-"""What checks on clusters are made of: servers of this process, TensorFlow's rule for names with gaps, a traced loss.
+"""What checks on clusters are made of: servers of this process, and a traced loss.
 
-Truth is TensorFlow's: a student's graph is run here, on servers that only the checker knows (`Servers`). The rule for partial
-names (`resolved`) is that of its placer over the devices of a session (tensorflow/core/common_runtime/placer.cc, with the
-order of device_set.cc, a master's own devices first); a test holds it against sessions.
+Truth is TensorFlow's: a student's graph is run here, on servers that only the checker knows (`Servers`).
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import contextlib
 import itertools
 import os
 import socket
-from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -56,54 +53,6 @@ class Servers:
 def servers() -> Servers:
     """Two parameter servers and three workers, started once."""
     return Servers(ps=2, worker=3)
-
-
-def resolved(name: str, devices: Sequence[Any], master: Master) -> Any:
-    """The device that an op pinned to `name` runs on; `devices` in the order of their names. None: TensorFlow raises."""
-    wanted = tf.DeviceSpec.from_string(name)
-    parts = ("job", "task", "device_type", "device_index")
-    fits = [one for one in devices if all(getattr(wanted, part) in (None, getattr(one, part)) for part in parts)]
-    own = [one for one in fits if (one.job, one.task) == master]
-    return next(iter(own + fits), None)
-
-
-def why(name: str, devices: Sequence[Any], master: Master, found: Any, right: Any) -> str:
-    """Which part of the rule was missed by who says `found`."""
-    if right is None:
-        return "no device fits, and TensorFlow raises: expected None."
-    if found is None:
-        return "there are devices that fit what the name says."
-    wanted = tf.DeviceSpec.from_string(name)
-    for part in ("job", "task", "device_type", "device_index"):
-        if getattr(wanted, part) not in (None, getattr(found, part)):
-            return f"the name says {part} {getattr(wanted, part)}: it does not fit."
-    if (right.job, right.task) == master:
-        if (found.job, found.task) == master:
-            return "it is not the first of that task's devices that fit."
-        return "a device of the master's own task fits, too, and comes first."
-    if wanted.job is None and found.job != right.job:
-        return "the name says no job, and nothing of the master's task fits: expected the first of all that fit."
-    if found.job == right.job and found.task < right.task:
-        return (
-            "names are in the order of text: of two that fit, the task with the smaller number is not always the first."
-        )
-    return "it fits, and it is not the first one that does."
-
-
-def specs(jobs: Mapping[str, int], cpus: int) -> list[Any]:
-    """The devices of a cluster, in the order of their full names as text."""
-    names = [
-        f"/job:{job}/replica:0/task:{index}/device:CPU:{cpu}"
-        for job, count in jobs.items()
-        for index in range(count)
-        for cpu in range(cpus)
-    ]
-    return [tf.DeviceSpec.from_string(name) for name in sorted(names)]
-
-
-def short(device: Any) -> str:
-    """ "ps:1 CPU:0"."""
-    return placement.short_device(device.to_string())
 
 
 @probe(graphs=1)

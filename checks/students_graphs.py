@@ -11,7 +11,7 @@ import tensorflow as tf
 from across import placement
 from across.expecting import anything, list_of, row, text
 from autograder.probe.asking import probe
-from placing import device_of, imported, names, ran, session
+from placing import device_of, imported, ran, session
 
 
 @probe(graphs=1)
@@ -157,71 +157,3 @@ def assigned(handle: Any, weights: dict[str, np.ndarray], homes: list[str]) -> A
         raise KeyError(name)
     with handle.graph.as_default(), tf.device(handle.device):
         return tf.raw_ops.AssignVariableOp(resource=handle.outputs[0], value=weights[name])
-
-
-OTHERS = ("product", "sum", "negation")  # kinds of steps that are no variables
-
-
-@probe(graphs=1)
-def built(student, maker, arguments, steps):
-    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function."""
-    from across import tracing
-
-    make = {
-        "product": lambda value, name: tf.multiply(value, value, name=name),
-        "sum": lambda value, name: tf.add(value, value, name=name),
-        "negation": lambda value, name: tf.negative(value, name=name),
-    }
-    graph = tf.Graph()
-    function = getattr(student, maker)(*arguments)
-    with graph.as_default(), tf.compat.v1.device(function):
-        value = tf.compat.v1.placeholder(tf.float32, [], name="one")
-        for kind, name, pin in steps:
-            if kind == "new":
-                tf.compat.v1.Variable(1.0, name=name, use_resource=True)
-            elif kind == "old":
-                tf.compat.v1.Variable(1.0, name=name, use_resource=False)
-            elif pin is None:
-                value = make[kind](value, name)
-            else:
-                with tf.device(pin):
-                    value = make[kind](value, name)
-    return tracing.quiet(graph)
-
-
-Step = list[Any]  # kind, name, pin
-
-
-def went(graph_def: Any, steps: list[Step]) -> dict[str, str]:
-    """Run a graph that was `built` and return where each of its steps ran."""
-    graph = imported(graph_def)
-    try:
-        first = [graph.get_operation_by_name(f"{name}/Assign") for kind, name, _ in steps if kind not in OTHERS]
-        last = [graph.get_operation_by_name(name) for kind, name, _ in steps if kind in OTHERS]
-        one: Any = graph.get_tensor_by_name("one:0")
-    except (KeyError, ValueError):
-        raise AssertionError("The graph that was built under your device function is not the one asked for.") from None
-    with session(graph) as running:
-        places = {**ran(running, first)[0], **ran(running, last, {one: 1.0})[0]}
-    whole = all(name in places for _, name, _ in steps)
-    assert whole, "The graph that was built under your device function is not the one asked for."
-    return places
-
-
-def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> list[Step]:
-    """Steps of those kinds in any order, freshly named; `pin` gives OTHERS a device block of their own."""
-    order = [kinds[i] for i in rng.permutation(len(kinds))]
-    return [
-        [kind, name, f"/cpu:{rng.integers(4)}" if pin and kind in OTHERS else None]
-        for kind, name in zip(order, names(rng, len(kinds)), strict=True)
-    ]
-
-
-def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
-    """Variables of both kinds and OTHERS, in an order in which a count of one kind, or of every op, tells."""
-    while True:
-        steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product", *OTHERS], pin=pin)
-        kinds = [kind for kind, _, _ in steps if kind not in OTHERS]
-        away = not pin or any(device_of(pinned) != "CPU:0" for _, _, pinned in steps if pinned)
-        if len(set(kinds[:3])) == 2 and away:
-            return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]

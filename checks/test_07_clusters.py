@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from across.expecting import dict_of, list_of, maybe, number, row, shown, task_in, text, truth, whole
 from autograder.probe.asking import Misconception, each_answer, exercise, kept, probe, recorded
-from cluster_truth import Loss, Master, resolved, short, specs, why
+from cluster_names import resolved, short, specs, why
+from cluster_truth import Loss, Master
 from missing_task import Missing
 from placing import WORDS
 from students_graphs import same

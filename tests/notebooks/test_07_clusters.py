@@ -23,11 +23,12 @@ def differences(seed: int, count: int, jobs: dict[str, int], masters: list[tuple
     import numpy as np
     import tensorflow as tf
 
-    import cluster_truth as truth
+    import cluster_names
+    import cluster_truth
     from across import placement
 
     v1, rng = tf.compat.v1, np.random.default_rng(seed)
-    running, devices = truth.Servers(cpus=2, **jobs), truth.specs(jobs, 2)
+    running, devices = cluster_truth.Servers(cpus=2, **jobs), cluster_names.specs(jobs, 2)
     found, tried = [], 0
     for master in masters:
         names = set()
@@ -35,7 +36,7 @@ def differences(seed: int, count: int, jobs: dict[str, int], masters: list[tuple
             job, task = rng.choice(["", *(f"/job:{each}" for each in jobs)]), rng.integers(-2, max(jobs.values()))
             cpu = rng.integers(-2, 2)
             names.add(f"{job}{f'/task:{task}' * bool(task >= 0)}{f'/cpu:{cpu}' * bool(cpu >= 0)}")
-        fitting = sorted(name for name in names if truth.resolved(name, devices, master) is not None)
+        fitting = sorted(name for name in names if cluster_names.resolved(name, devices, master) is not None)
         with tf.Graph().as_default() as graph:
             x = v1.placeholder(tf.float32, [], "x")
             for number, name in enumerate(fitting):
@@ -45,7 +46,7 @@ def differences(seed: int, count: int, jobs: dict[str, int], masters: list[tuple
             with running.session(graph, master) as session:
                 seen = placement.trace_graph(graph, fetches, {x: 1.0}, session=session)
         for number, name in enumerate(fitting):
-            ran, right = seen[f"op{number}"].device, truth.short(truth.resolved(name, devices, master))
+            ran, right = seen[f"op{number}"].device, cluster_names.short(cluster_names.resolved(name, devices, master))
             found += [f"{name} on {master}: {ran}, not {right}"] * (ran != right)
         for name in sorted(names.difference(fitting)):
             with tf.Graph().as_default() as graph, tf.device(name):
