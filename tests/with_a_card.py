@@ -9,7 +9,6 @@ import importlib
 import os
 from pathlib import Path
 
-import across  # noqa: F401 - first: it keeps TensorFlow's start-up log out of sight
 from tensorflow.python import pywrap_tfe
 
 from across._process import sharing

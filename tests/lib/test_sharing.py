@@ -1,4 +1,4 @@
-"""A kernel takes of a card what it needs and computes float32: it looks for cards itself, and whoever it is forked from did not."""
+"""A kernel takes of a card what it needs and computes float32. It looks for cards itself: who forked it did not."""
 
 from __future__ import annotations
 
