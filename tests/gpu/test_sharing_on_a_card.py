@@ -31,6 +31,8 @@ def test_a_kernel_shares_its_card(card: None, warm_kernels: None, monkeypatch: p
     monkeypatch.setattr(KernelProvisionerFactory.instance(), "default_provisioner_name", provision)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (ASK, BESIDE)])
     NotebookClient(notebook, timeout=300).execute()
-    asked, beside = ("".join(out.text for out in cell.outputs if out.get("name") == "stdout") for cell in notebook.cells)
+    asked, beside = (
+        "".join(out.text for out in cell.outputs if out.get("name") == "stdout") for cell in notebook.cells
+    )
     assert literal_eval(asked) == ({True}, "GPU:0", 1 + 2.0**-12)
     assert beside == "GPU:0\n"
