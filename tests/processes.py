@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ def in_a_fresh_process(**how: Any) -> Callable[[Callable[..., None]], Callable[.
         return functools.wraps(test)(lambda **fixtures: fresh.run(test, timeout=120, **how, **fixtures))
 
     return of
+
+
+def with_a_card(served: str) -> dict[str, str]:
+    """The environment in which `import with_a_card` finds itself, and wraps the module `served`."""
+    return {"PYTHONPATH": str(Path(__file__).parent), "SERVED": served}
 
 
 def across(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

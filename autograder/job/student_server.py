@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 from typing import Any
 
-from across._process import preload, pristine
+from across._process import preload, pristine, sharing
 from autograder.probe import answering
 from autograder.sandbox import entering
 
@@ -72,6 +72,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ.update(message.get("cards") or {"CUDA_VISIBLE_DEVICES": "-1"})
     if fresh_child := sys.modules.get("across._process.fresh_child"):  # where the course preloads this library
         pristine.leave(fresh_child)
+        sharing.share()  # after the copy, which is to be forked
     _signals_as_in_any_shell()
     if "as" in message:
         _alone(channel, code, worker)

@@ -166,7 +166,7 @@ class Box:
         if self.walls:
             filter = seccomp.program(watched=self.watched).hex()
             place |= {"user": self.user, "filter": filter, "files": bubblewrap.files(self.caps.tmp)}
-            place |= {"apart": self.caps.tmp} if apart else {}
+            place |= {"apart": self.caps.tmp, "withheld": self.devices} if apart else {}
         return {**place, "file": self.caps.file, "cpu": self.caps.cpu_seconds, "processes": self.caps.pids}
 
     def open_inside(self, folder: str) -> int:

@@ -46,8 +46,8 @@ def enter(box: dict[str, object]) -> None:
     Call it in a forked, single-threaded child. Unless the child was born there (see `before`), it returns in a
     grandchild, the process inside; the child itself waits for that one and exits as it did. Raises OSError.
 
-    Who stands "apart" shares the box's network and what it shows, and is seen by nobody in it: its process numbers, its user
-    (of root's boxes), its queues and whatever it can write to are its own.
+    Who stands "apart" shares the box's network and what it shows but leased cards, and is seen by nobody in it: its process
+    numbers, its user (of root's boxes), its queues and whatever it can write to are its own.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for folder in box["groups"]:  # type: ignore[attr-defined]
@@ -74,6 +74,8 @@ def enter(box: dict[str, object]) -> None:
         os._exit(code if code >= 0 else 128 - code)
     if apart:
         _own_room(libc, files, int(box["apart"]))  # type: ignore[call-overload]
+        for device in box["withheld"]:  # type: ignore[attr-defined]
+            _do(libc.mount(b"/dev/null", device.encode(), None, MS_BIND, None), f"{device} cannot be withheld")
         _settle(libc, inner)
     for capability in range(64):  # the bounding set first, while we still may
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

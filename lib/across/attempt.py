@@ -30,7 +30,6 @@ sharing.share()  # each chapter imports this module first
 _passed: set[str] = set()
 DONE = marked("looks right so far; your mark comes from more questions")
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
-CHANGED = marked("changed after it was measured")
 SHOWN = 300  # characters of it
 
 
@@ -178,7 +177,7 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             return ""
         now = repr(self.caller[self.name])[:SHOWN]
         first = measured.first(self.name, now, self.caller.get("__vsc_ipynb_file__", ""))
-        return "" if now == first else said("{0}; at first it was {1}", said(CHANGED), first)
+        return "" if now == first else said("{0}; at first it was {1}", said(measured.CHANGED), first)
 
     def _outcome(self, error: BaseException, trace: TracebackType | None) -> Attempt:
         walked = traceback.walk_tb(trace)

@@ -14,6 +14,9 @@ needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 needs_groups = pytest.mark.skipif(not cgroups.available(), reason="no control groups may be made here")
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user for this test")
 
+DEVICES = [  # of this machine, which stand in for a card's
+    path for path in ("/dev/fuse", "/dev/autofs", "/dev/hwrng", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)
+]
 CAPS = boxes.Caps(memory=256 << 20, pids=64, file=4 << 20, tmp=8 << 20, cpu_seconds=60)
 
 

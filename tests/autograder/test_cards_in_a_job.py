@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import courses
 import pytest
-from boxed import inside, needs_a_box
+from boxed import DEVICES, inside, needs_a_box
 from fake_nvml import FakeNvml, Gpu
+from processes import with_a_card
 
+from across._process import warm
 from autograder.authoring import build
 from autograder.gpu import leases
 from autograder.gpu.cards import Card, Cards
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
+from autograder.job.kernel_process import KernelProcess
 from autograder.model import headers
-from autograder.model.course import Course, CourseError
+from autograder.model.course import Course, CourseError, Limits
+from autograder.probe.asking import Student, by_socket, probe
 from autograder.submissions.intake import Submission
 
 ALWAYS = {"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}  # what bwrap puts into every /dev
-DEVICES = [
-    path for path in ("/dev/fuse", "/dev/autofs", "/dev/hwrng", "/dev/kmsg", "/dev/rtc0") if os.path.exists(path)
-]
 needs_a_device = pytest.mark.skipif(not DEVICES, reason="no device file here that stands in for a card's")
 NAME = "90_cards"
 HEADER = """\
@@ -139,13 +138,36 @@ def test_a_box_has_the_devices_of_its_lease_and_no_others(devices: tuple[str, ..
     assert seen - plain == set(devices)
 
 
-def test_the_students_server_has_not_looked_for_cards_before_it_forks():
-    """If it had, no child could see one: TensorFlow keeps what it found, and CUDA does not survive a fork."""
-    code = "from autograder.job import student_server\n"
-    code += "student_server.prepare('tensorflow', 'across')\n"
-    code += "from tensorflow.python.eager import context\nprint(context.context()._physical_devices)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert said.stdout.strip() == "None"
+@probe
+def said(student):
+    import with_a_card
+
+    return list(with_a_card.said())
+
+
+@probe
+def beside(student):
+    import with_a_card
+
+    from across import fresh
+
+    return fresh.run(with_a_card.said)[0]
+
+
+@needs_a_box
+def test_a_kernel_looks_for_its_cards_itself_after_a_server_and_a_copy_that_did_not():
+    """If they had, it could see none: TensorFlow keeps what it found, and CUDA does not survive a fork."""
+    env = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", **with_a_card("autograder.job.student_server")}
+    with warm.ForkServer("with_a_card", "tensorflow", "across", env=env, bare=True) as server:
+        cards = {"environment": {"CUDA_VISIBLE_DEVICES": "GPU-b"}}
+        kernel = KernelProcess(server.path, f"card-{os.getpid()}", Limits(), cards=cards)
+        try:
+            kernel.ready(60)
+            student = Student(by_socket(kernel.questions), deadline=60.0)
+            assert student.ask(said) == [["GPU-b", "0"], True]
+            assert student.ask(beside) == []
+        finally:
+            kernel.close()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from boxed import CAPS, fork_into, needs_a_box, root_only
+from boxed import CAPS, DEVICES, fork_into, needs_a_box, root_only
 from courses import write
 
 from autograder.authoring import check_answer
@@ -358,9 +358,10 @@ def one_in_a_box_and_one_apart():
         processes = [each for each in os.listdir("/proc") if each.isdigit()]
         status = Path("/proc/self/status").read_text().splitlines()
         rights = [line.split()[1] for line in status if line.startswith(("CapEff", "NoNewPrivs", "Seccomp:"))]
-        return [os.getpid(), processes, os.listdir("/tmp"), heard, *rights]
+        cards = [each for each in DEVICES if os.stat(each).st_rdev != os.stat("/dev/null").st_rdev]
+        return [os.getpid(), processes, os.listdir("/tmp"), heard, cards, *rights]
 
-    with boxes.Box(f"apart-{os.getpid()}", CAPS) as box:
+    with boxes.Box(f"apart-{os.getpid()}", CAPS, devices=DEVICES) as box:
         fork_into(box, stays, apart=False)
         assert os.read(listens, 1) == b"\n"
         told, said = os.pipe()
@@ -370,7 +371,7 @@ def one_in_a_box_and_one_apart():
             return json.loads(answer.read())
 
 
-APART = [1, ["1"], [], "heard", "0000000000000000", "1", "2"]
+APART = [1, ["1"], [], "heard", [], "0000000000000000", "1", "2"]
 
 
 @needs_a_box

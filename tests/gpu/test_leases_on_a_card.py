@@ -52,15 +52,17 @@ def here(cards: Cards, tmp_path: Path) -> Leases:
 
 @probe
 def computed(student):
-    """The devices that are seen, where a product was computed, and the product."""
+    """The devices that are seen, where a product was computed, the product, the device files, and whether the card grows."""
     import os
 
     import tensorflow as tf
 
     with tf.device("/GPU:0"):
-        product = tf.linalg.matmul(tf.ones([64, 64]), tf.ones([64, 64]))
+        product = tf.linalg.matmul(tf.fill([64, 64], 1 + 2.0**-12), tf.eye(64))  # TF32 would round it to 1
+    gpus = tf.config.list_physical_devices("GPU")
     files = [name for name in os.listdir("/dev") if name.startswith("nvidia") and name[6:].isdigit()]
-    return [len(tf.config.list_physical_devices("GPU")), product.backing_device, float(product[0, 0]), len(files)]
+    grows = [tf.config.experimental.get_memory_growth(gpu) for gpu in gpus]
+    return [grows, product.backing_device, float(product[0, 0]), len(files)]
 
 
 def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards, here: Leases):
@@ -70,10 +72,10 @@ def test_a_box_with_a_lease_computes_on_its_card_and_sees_no_other(cards: Cards,
         kernel = KernelProcess(server.path, f"{name}0", Limits(), cards=given)
         try:
             kernel.ready(60)
-            seen, device, value, files = Student(by_socket(kernel.questions), deadline=300.0).ask(computed)
+            grows, device, value, files = Student(by_socket(kernel.questions), deadline=300.0).ask(computed)
         finally:
             kernel.close()
-    assert (seen, value, files) == (1, 64.0, 1)
+    assert (grows, value, files) == ([True], 1 + 2.0**-12, 1)
     assert "GPU:0" in device
     with here.lease(len(cards.found()[0]), deadline=60):  # its memory has come back
         pass

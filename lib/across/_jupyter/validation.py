@@ -22,6 +22,7 @@ from across._jupyter import running
 from across._jupyter.slices import Slice, added, left_out, slices
 from across._language.catalogue import said
 from across._process import recorded
+from across._process.measured import CHANGED
 from across._process.recorded import (
     BY_HAND,
     NOT_YET,
@@ -33,7 +34,6 @@ from across._process.recorded import (
     is_check,
     text,
 )
-from across.attempt import CHANGED
 
 FOUND = "found"  # stands for the digest of a check until all have run
 PENDING, PREPARED, TRIED = (

@@ -33,12 +33,18 @@ FDS = 16
 PR_SET_PDEATHSIG = 1
 FOLDER = "across-"  # how the name of a server's folder begins
 LONGEST = 80  # bytes of the path in which it is made: a socket's may have 107
+_serves = False
 
 
 def new_folder() -> str:
     """A new folder for a server's socket: where temporary files are (TMPDIR), in /tmp if that path is long. Raises OSError."""
     place = tempfile.gettempdir()
     return tempfile.mkdtemp(prefix=FOLDER, dir=place if len(os.fsencode(place)) <= LONGEST else "/tmp")
+
+
+def serves() -> bool:
+    """Whether this process is a fork server, whose children begin with what it did."""
+    return _serves
 
 
 class ServerError(RuntimeError):
@@ -139,7 +145,8 @@ class Server:
 
     def become_child(self, message: Any, fds: list[int], connection: socket.socket) -> NoReturn:
         """Be the child, in the process that was just forked."""
-        code = 1
+        global _serves
+        _serves, code = False, 1
         try:
             die_with_parent()
             if os.getppid() not in (self.pid, 0):  # it died before that; 0: it is in another namespace
@@ -230,6 +237,8 @@ def serve(path: str, module: str, owner: int, arguments: Sequence[str] = ()) -> 
 
     `arguments` are for its `prepare`, if it has one. Raises ServerError if TensorFlow has run an op by then.
     """
+    global _serves
+    _serves = True
     gc.disable()  # what is imported stays: to look through it for garbage takes a quarter of TensorFlow's import
     loaded = importlib.import_module(module)
     if hasattr(loaded, "prepare"):

@@ -9,9 +9,11 @@ import contextlib
 import os
 from pathlib import Path
 
+from across._language.catalogue import marked
 from across._process import kept
 
 KIND = "measured"
+CHANGED = marked("changed after it was measured")
 NOTEBOOK = "JPY_SESSION_NAME"  # jupyter_server's: the notebook of a kernel
 _here: dict[str, str] = {}
 

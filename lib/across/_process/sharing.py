@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from across._process import forking
+
 __all__ = ["AS_ON_A_CPU", "share"]
 
 AS_ON_A_CPU = {"NVIDIA_TF32_OVERRIDE": "0"}  # else float32 products of a card keep 10 bits of each factor (TF32)
@@ -15,11 +17,12 @@ def share() -> None:
     """Have TensorFlow take of the cards here what it needs, as it needs it, and this process and its children compute float32.
 
     Without a driver, or once TensorFlow has started, its memory stays as it is; a program that is started from here takes what
-    it would. A simulated GPU is told nothing.
+    it would. A simulated GPU is told nothing. A fork server looks for no card: its children would have what it found, in its
+    environment, and CUDA does not survive a fork. Each child calls this once its own environment is set.
     """
     for name, value in AS_ON_A_CPU.items():
         os.environ.setdefault(name, value)
-    if not any(path.exists() for path in DRIVERS):
+    if forking.serves() or not any(path.exists() for path in DRIVERS):
         return
     import tensorflow as tf
 

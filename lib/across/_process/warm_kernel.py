@@ -15,7 +15,7 @@ from typing import Any
 import ipykernel.kernelapp
 
 from across import devices
-from across._process import preload, pristine
+from across._process import preload, pristine, sharing
 
 preload.preload()
 from across._process import fresh_child  # noqa: E402 - it imports TensorFlow
@@ -36,6 +36,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
     os.environ["JPY_PARENT_PID"] = str(os.getppid())
     tempfile.tempdir = None
     pristine.leave(fresh_child)
+    sharing.share()  # after the copy, which is to be forked, and before start-up files of the student's
     sys.argv = ["ipykernel_launcher.py", *message["argv"]]
     application = ipykernel.kernelapp.IPKernelApp.instance(parent_handle=os.getppid())  # a kernel ends with its parent
     application.initialize()
