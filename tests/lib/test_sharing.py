@@ -63,6 +63,19 @@ def test_without_a_driver_tensorflow_is_not_imported_to_look():
     assert done.stdout == "False\n"
 
 
+def test_with_a_broken_driver_a_chapter_begins_and_who_asks_for_a_card_is_told():
+    code = "from pathlib import Path\nfrom tensorflow.python import pywrap_tfe\nimport tensorflow as tf\n"
+    code += "def broken(): raise tf.errors.InternalError(None, None, 'no driver answers')\n"
+    code += "pywrap_tfe.TF_ListPhysicalDevices = broken\n"
+    code += (
+        "from across._process import sharing\nsharing.DRIVERS = (Path('/'),)\nimport across.attempt\nprint('begun')\n"
+    )
+    code += "tf.config.list_physical_devices('GPU')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "begun\n"
+    assert done.stderr.rstrip().endswith("InternalError: no driver answers")
+
+
 def test_jupyters_server_neither_looks_nor_imports_tensorflow():
     code = "import sys\nimport across._jupyter.lab, across._jupyter.validating\n"
     code += "print({'across.attempt', 'tensorflow'} & {*sys.modules})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def share() -> None:
     from across import devices
     from across._gpu import loading
 
-    if not loading.loaded() and not devices.started():
+    if loading.loaded() or devices.started():
+        return
+    with contextlib.suppress(RuntimeError, tf.errors.OpError):  # a broken driver: whoever asks for a card is told
         for card in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(card, True)
