@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from across._process.global_names import parsed
 from autograder.model import headers, pictures, stubs
 from autograder.model.limits import CAPS, MIB, STEP, CheckerCaps, CourseError, Limits, checked, near, read_limits
 
@@ -366,7 +367,7 @@ def _needs(path: Path, needs: Mapping[str, tuple[str, ...]], chapters: tuple[str
 def _imported(path: Path) -> set[str]:
     """The last part of every name that a file imports: `placing` of `from placing import x`."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parsed(path.read_bytes(), str(path))
     except (OSError, ValueError, SyntaxError):
         return set()
     names: set[str] = set()

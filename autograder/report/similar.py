@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from across._process.global_names import CELL, NAME, UNREADABLE
+from across._process.global_names import NAME, UNREADABLE, parsed
 from autograder.gradebook import evidence
 from autograder.gradebook.tables import Gradebook
 from autograder.model import course
@@ -144,7 +144,7 @@ def shapes(source: str) -> Shapes:
     """The shapes of a piece of Python; none where it cannot be read."""
     found: set[int] = set()
     try:
-        tree = ast.parse(source if len(source) <= LONGEST else "", CELL)
+        tree = parsed(source if len(source) <= LONGEST else "")
         _walk(tree, _bound(tree), found)
     except UNREADABLE:
         return frozenset()

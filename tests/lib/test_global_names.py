@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import sys
+from subprocess import run
+
 import pytest
 
 from across._process.global_names import binds, binds_surely, needs, only_defines, uses
+
+# an object whose end gives way to another thread is collected while a tree is made
+AT_ONCE = """
+import gc, sys, threading, time
+from across._process.global_names import parsed
+
+class Loop:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(0)
+
+def deep(depth, wrong):
+    if depth:
+        return deep(depth - 1, wrong)
+    until = time.monotonic() + 2
+    while time.monotonic() < until and not wrong:
+        Loop()
+        try:
+            parsed("f(a, [1, {2: (3, b)}] if a > (b and c) else d)\\n" * 60)
+        except SystemError as error:
+            wrong.append(error)
+
+sys.setswitchinterval(1e-6)
+gc.set_threshold(50)
+wrong = []
+threads = [threading.Thread(target=deep, args=(7 * n, wrong)) for n in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+sys.exit(str(wrong[0]) if wrong else 0)
+"""
 
 
 @pytest.mark.parametrize(
@@ -124,3 +158,7 @@ def test_only_what_is_bound_come_what_may_is_bound_surely():
 
 def test_what_a_cell_uses_is_also_what_it_has_bound_itself():
     assert uses("a = 1\ndef f(b):\n    return a + b + c\nd = f(e)") == {"a", "c", "f", "e"}
+
+
+def test_cells_that_are_read_by_several_threads_at_once_are_all_read():
+    run([sys.executable, "-c", AT_ONCE], timeout=60, check=True)

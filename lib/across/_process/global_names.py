@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
@@ -20,16 +21,25 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowErro
 warnings.filterwarnings("ignore", module=re.escape(CELL))
 
 
+_ONE = threading.Lock()
+
+
+def parsed(source: str | bytes, file: str = CELL) -> ast.Module:
+    """`ast.parse`, by one thread at a time: Python 3.11 counts the depth of all threads as one, and raises SystemError."""
+    with _ONE:
+        return ast.parse(source, file)
+
+
 @lru_cache(maxsize=512)
-def _parsed(source: str) -> tuple[ast.Module, frozenset[str]]:
+def _cell(source: str) -> tuple[ast.Module, frozenset[str]]:
     """A cell's tree, and the words of the lines in it that IPython runs. Raises one of UNREADABLE."""
     try:
-        return ast.parse(source, CELL), frozenset()
+        return parsed(source), frozenset()
     except SyntaxError:
         lines = [found[0] for found in MAGIC.finditer(source)]
         if not lines:
             raise
-        return ast.parse(MAGIC.sub(r"\g<indent>pass", source), CELL), _words("\n".join(lines))
+        return parsed(MAGIC.sub(r"\g<indent>pass", source)), _words("\n".join(lines))
 
 
 def _words(source: str) -> frozenset[str]:
@@ -40,7 +50,7 @@ def _words(source: str) -> frozenset[str]:
 def uses(source: str) -> frozenset[str]:
     """The global names that a cell reads, now or when its functions are called."""
     try:
-        tree, words = _parsed(source)
+        tree, words = _cell(source)
         return words.union(*scopes.reads(tree))
     except UNREADABLE:
         return _words(source)
@@ -50,7 +60,7 @@ def uses(source: str) -> frozenset[str]:
 def binds(source: str) -> frozenset[str]:
     """The global names that a cell binds."""
     try:
-        tree, words = _parsed(source)
+        tree, words = _cell(source)
         return words | _everywhere_bound(tree)
     except UNREADABLE:
         return _words(source)
@@ -60,7 +70,7 @@ def last_that_binds(name: str, sources: Sequence[str]) -> str | None:
     """The last of these cells that binds a name, what is no Python left out; None if none does."""
     for source in reversed(sources):
         try:
-            if name in _everywhere_bound(_parsed(source)[0]):
+            if name in _everywhere_bound(_cell(source)[0]):
                 return source
         except UNREADABLE:
             continue
@@ -100,7 +110,7 @@ def binds_surely(source: str) -> frozenset[str]:
 
 
 def _flowing(source: str, closed: bool) -> tuple[frozenset[str], frozenset[str]]:
-    tree, words = _parsed(source)
+    tree, words = _cell(source)
     flow = _Flow(closed)
     flow.run(tree.body, True)
     return frozenset(flow.found) | words, frozenset(flow.bound)
@@ -208,7 +218,7 @@ def _is_quiet(statement: ast.stmt) -> bool:
 def only_defines(source: str) -> bool:
     """Whether a cell does nothing but make functions, classes and constants, which nobody notices who uses none of them."""
     try:
-        return all(_defines(statement) for statement in ast.parse(source, CELL).body)
+        return all(_defines(statement) for statement in parsed(source).body)
     except UNREADABLE:
         return False
 
@@ -241,7 +251,7 @@ def changes(source: str) -> frozenset[str]:
     but its effect (`rows.append(1)`). What a function does to its arguments is not seen.
     """
     try:
-        tree, _ = _parsed(source)
+        tree, _ = _cell(source)
     except UNREADABLE:
         return _words(source)
     found = set()
@@ -264,7 +274,7 @@ def _root(node: ast.expr) -> str:
 
 def _importing(source: str) -> list[ast.Import | ast.ImportFrom]:
     try:
-        tree, _ = _parsed(source)
+        tree, _ = _cell(source)
     except UNREADABLE:
         return []
     return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
