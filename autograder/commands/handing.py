@@ -230,9 +230,9 @@ def feedback(
     course, target, code = opened(context), returned.Target(zip_), OK
     for chapter in map(course.chapter, dict.fromkeys(course.full_name(name) for name in chapters)):
         path = out / "export" / f"feedback_{chapter.name}_{target}.zip"
-        with progress(f"feedback on {chapter.name}") as advance:
+        with grading.held(out), progress(f"feedback on {chapter.name}") as advance:
             unmade = outputs.write(out, chapter, progress=advance)  # with the marks that were given by hand meanwhile
-        made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
+            made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
         say(f"{path}: of {made.pages} students")
         grading.without_notebook(unmade)
         code = max(code, _left_out(made.troubles))
