@@ -128,6 +128,22 @@ def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept
     assert taken.who.endswith(": another answer was handed in; the comment on the one before was: Which one?")
 
 
+@pytest.mark.parametrize("same", ["One.\nTwo.\n", "One.  \nTwo.\t\n\n  \n", "One.\r\nTwo."])
+def test_white_space_that_nobody_sees_makes_no_other_text(tmp_path, same):
+    handed_in(tmp_path, "One.\nTwo.", "a")
+    by_hand(tmp_path, 1.5)
+    [stays] = handed_in(tmp_path, same, "b")
+    handed_in(tmp_path, "One.\n\nTwo.", "c")
+    assert steps(tmp_path, "why")[-1] == (1.5, 0.0, "manual")  # a blank line between them is another
+    [back] = handed_in(tmp_path, same, "d")
+    for each in (stays, back):
+        assert [(row.points, row.waiting) for row in each.rows if row.exercise == "why"] == [(1.5, False)]
+    task = replace(TINY.exercises[-1], name="task", answer_ids=())
+    added = [Submission("ada", NAME, added=(("id", "markdown", text),)) for text in (same, "One.\nTwo.", "One.")]
+    read = [given.text(task, each) for each in added]
+    assert read[0] == read[1] != read[2]
+
+
 def test_points_that_the_late_policy_takes_off_are_told(tmp_path):
     late_penalty.settle(tmp_path, TINY, "2026-03-02T00:00+00:00", "10%", None)
     graded(tmp_path, classroom.verdict("ada"))
