@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, progress, say, warn
+from autograder.model.amounts import are, some
 
 MOST = 40  # lines of one kind
 PATIENCE = 600.0  # seconds that a command waits for another that writes into OUT, such as a batch of who watches
@@ -41,11 +42,12 @@ def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
         warn("handed in", says, "yellow")
     if out:
         where = handed_in.write_list(out, found, chapter_name)
-        who = f"{len(found.students)} students from {found.layout}; " if found.students else ""
+        who = f"{some(len(found.students), 'student')} from {found.layout}; " if found.students else ""
         say(f"{who}what became of each file: {where}")
     if not found.lost:
         return OK
-    said = f"{found.lost} files are somebody's, but nobody of the class gets a mark for them; the others were taken"
+    said = f"{some(found.lost, 'file')} {are(found.lost)} somebody's, but nobody of the class gets a mark for "
+    said += f"{'it' if found.lost == 1 else 'them'}; the others were taken"
     warn("handed in", said)
     return AUTHOR
 
@@ -324,7 +326,7 @@ def _tell_class(request: Request, class_: _Class) -> int:
     if (rules := kept.read(out, chapter.course)) and rules.best:
         no_attempts(out, chapter)
     for (exercise, test), met in attention.broken(after).items():
-        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {some(len(met), 'answer')}, {met[0][0]}'s for one)"
         warn("a check broke", says)
     too_high(after)
     left(result.faults)

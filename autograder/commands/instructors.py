@@ -14,6 +14,7 @@ import typer
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
+from autograder.model.amounts import some
 
 if TYPE_CHECKING:  # these import what takes seconds
     from autograder.term.counting import Line
@@ -204,7 +205,8 @@ def term(
         lines, zone = kept.lines(out, course.id, read), late_penalty.zone(out)
         kept.keep(out, rules)
         path = term_page.write(out, read, lines, zone, course.title)
-    say(f"{path}: {len(lines)} students, {len(lines[0].chapters) if lines else 0} chapters")
+    chapters = len(lines[0].chapters) if lines else 0
+    say(f"{path}: {some(len(lines), 'student')}, {some(chapters, 'chapter')}")
     for chapter in released.every(out, course.id):
         grading.too_high(record.records(out, chapter))
         if read.best:

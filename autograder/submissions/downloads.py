@@ -264,7 +264,7 @@ class _Gathering:
     def _told(self) -> None:
         """Of whom nobody says when; what of the table of times did not count."""
         if untimed := {line.student for line in self.lines if line.when_from == moments.NO_TIME}:
-            self.lines.append(Line(self.place.path.name, taken="yes", note=moments.UNTIMED.format(len(untimed))))
+            self.lines.append(Line(self.place.path.name, taken="yes", note=moments.untimed(len(untimed))))
         if self.times is None:
             return
         name = self.times.path.name

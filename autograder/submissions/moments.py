@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from autograder.model.amounts import some
 from autograder.submissions import exchange, intake, members
 from autograder.submissions.filenames import Claim, Layout
 from autograder.submissions.members import Member, UnreadableError
@@ -21,10 +22,6 @@ TABLE = "--handed-in"
 ON_TIME = "Canvas does not say LATE: on time"
 NOT_YET = "Canvas says LATE, and not when: nothing is taken off until its time is told by --handed-in"
 NO_TIME = "a Moodle download does not say"
-UNTIMED = (
-    "nothing says when {} students handed in, so nothing is taken off: all files of a Moodle download have its own time; "
-    "give its grading worksheet, --handed-in worksheet.csv"
-)
 OWN = "the file's own time, taken for UTC"
 SEVERAL, BETWEEN = 3, 60.0  # files, seconds from one to the next: so a download is written, and no class hands in
 SLACK = 3600  # seconds that a folder of the exchange may be younger than it says
@@ -67,6 +64,14 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, t
     if layout is Layout.EXCHANGE:
         made.notes += _odd(member, claim, readable(made.when))
     return made
+
+
+def untimed(count: int) -> str:
+    """Of how many students nothing says when they handed in, and the mend."""
+    return (
+        f"nothing says when {some(count, 'student')} handed in, so nothing is taken off: all files of a Moodle download have "
+        "its own time; give its grading worksheet, --handed-in worksheet.csv"
+    )
 
 
 def streamed(times: Sequence[datetime]) -> bool:

@@ -17,6 +17,7 @@ from autograder.export import totals
 from autograder.gradebook import given, history, late_penalty, record, tables
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
+from autograder.model import amounts
 from autograder.model.verdict import Evidence
 from autograder.report import attention, changes, outputs
 from autograder.submissions.intake import Submission
@@ -320,4 +321,5 @@ def test_a_text_that_comes_back_has_its_extra_credit_too_and_what_was_too_high_i
     [(1, "1 point"), (-0.0, "0 points"), (-0.00001, "0 points"), (0.5, "0.5 points"), (-1, "-1 points")],
 )
 def test_points_are_said_as_people_say_them(points, said):
+    assert amounts.are(points) == ("is" if said == "1 point" else "are")
     assert record.some(points, "point") == said

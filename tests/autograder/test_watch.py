@@ -334,6 +334,13 @@ def test_whatever_a_person_types_waits_for_a_batch(small, tmp_path, another, typ
     assert done.stderr.count("waiting: ") == 1
 
 
+def test_a_class_of_one_is_told_in_the_singular(small, tmp_path, typed):
+    out = tmp_path / "out"
+    assert "term.html: 1 student, 1 chapter\n" in command("term", *typed["term"], "--out", out, root=small.root).stdout
+    assert ".zip: of 1 student\n" in command("feedback", *typed["feedback"], "--out", out, root=small.root).stdout
+    assert "1 student · 1 chapter<" in (out / "term.html").read_text(encoding="utf-8")
+
+
 def test_who_waited_gathers_the_class_after_that_for_it_may_be_newer(small, tmp_path, another, typed, monkeypatch):
     another()
     events, end, gathered = [], files.time.sleep, downloads.gathered
