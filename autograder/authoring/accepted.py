@@ -25,6 +25,7 @@ from autograder.authoring.trials import LISTED, Answers, Trial
 from autograder.gpu import simulated
 from autograder.job import forkserver, peers
 from autograder.model import test_cells
+from autograder.model.amounts import are
 from autograder.model.course import Chapter, Course, Exercise
 from autograder.model.rubric import Rubric
 from autograder.model.test_cells import TestCell
@@ -58,7 +59,7 @@ class Accepted:
         tests = ", ".join([*self.tests[:3], *(["..."] if len(self.tests) > 3 else [])])
         head = f"{self.answer}{names}: your tests ({tests}) accept {len(self.told)} of {self.wrong} wrong answers"
         if self.untold:
-            head += f"; {len(self.untold)} more that nothing tried tells from your solution are not counted"
+            head += f"; {len(self.untold)} more that nothing tried tells from your solution {are(len(self.untold))} not counted"
         if not self.told:
             return head
         accepted = [f"  accepted: {described(mutant)}" for mutant, _ in self.told]

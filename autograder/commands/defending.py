@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, say
 from autograder.model.course import Chapter, Course, near
@@ -129,8 +130,9 @@ def _reply(chapter: Chapter, kept: Kept, exercise: str, out: Path, says: str) ->
     from autograder.gradebook import contests
     from autograder.report import outputs
 
-    shown = contests.reply(out, chapter, kept.verdict.student, exercises[exercise], says)
-    page = outputs.write_page(out, chapter, kept.verdict.student)
+    with grading.held(out):
+        shown = contests.reply(out, chapter, kept.verdict.student, exercises[exercise], says)
+        page = outputs.write_page(out, chapter, kept.verdict.student)
     alone = "in the mark's history alone: the exercise has no cell for a comment of nbgrader's"
     say(f"kept, and {f'shown by {page}' if shown else alone}")
 

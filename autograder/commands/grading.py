@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, Interrupted, console, progress, say, warn
+from autograder.model.amounts import are, some
 
 MOST = 40  # lines of one kind
+PATIENCE = 600.0  # seconds that a command waits for another that writes into OUT, such as a batch of who watches
 AGAIN = (60.0, 300.0, 1200.0)  # seconds until who was left is tried again, when nothing else arrives; then no more
 AT_ONCE = 100  # who are graded before their pages are given: nobody of a large batch waits for all of it
 
@@ -40,11 +42,12 @@ def tell(found: HandedIn, chapter_name: str, out: Path | None = None) -> int:
         warn("handed in", says, "yellow")
     if out:
         where = handed_in.write_list(out, found, chapter_name)
-        who = f"{len(found.students)} students from {found.layout}; " if found.students else ""
+        who = f"{some(len(found.students), 'student')} from {found.layout}; " if found.students else ""
         say(f"{who}what became of each file: {where}")
     if not found.lost:
         return OK
-    said = f"{found.lost} files are somebody's, but nobody of the class gets a mark for them; the others were taken"
+    said = f"{some(found.lost, 'file')} {are(found.lost)} somebody's, but nobody of the class gets a mark for "
+    said += f"{'it' if found.lost == 1 else 'them'}; the others were taken"
     warn("handed in", said)
     return AUTHOR
 
@@ -93,7 +96,7 @@ class Watching:
 
     def _tell(self) -> None:
         assert self._class is not None
-        with held(self.request.out):
+        with held(self.request.out, math.inf):
             self.code = max(self.code, _tell_class(self.request, self._class))
         self._watch()
 
@@ -115,7 +118,16 @@ class Watching:
         console.print("watching; Ctrl-C ends it", highlight=False)
 
     def to_the_end(self, arrivals: Iterator[HandedIn]) -> int:
-        """Ctrl-C between two batches is how it ends. Returns the worst exit code."""
+        """Ctrl-C between two batches is how it ends. Returns the worst exit code.
+
+        Raises files.BusyError where another process watches the same chapter: neither of the two would ever end.
+        """
+        from autograder.store import files
+
+        with files.only_watcher(self.request.out, self.request.chapter):
+            return self._to_the_end(arrivals)
+
+    def _to_the_end(self, arrivals: Iterator[HandedIn]) -> int:
         from autograder.engine import class_run
 
         self._watch()
@@ -151,7 +163,7 @@ class Watching:
             return
         self.code = max(self.code, tell(found, request.chapter, request.out))
         for first in range(0, len(asked), AT_ONCE):
-            with held(request.out):
+            with held(request.out, math.inf):
                 some = replace(request, handed_in=found, students=asked[first : first + AT_ONCE])
                 self._class = self._class or _Class()
                 faults = _verdicts(some, self._class, self.into).faults
@@ -167,10 +179,12 @@ class Watching:
             self._watch()
 
 
-def held(out: Path, seconds: float = math.inf) -> AbstractContextManager[None]:
-    """Hold OUT; wait for another process that writes there, and say so."""
+def held(out: Path, seconds: float = PATIENCE) -> AbstractContextManager[None]:
+    """Hold OUT if it is there; wait for another process that writes there, and say so."""
     from autograder.store import files
 
+    if not out.is_dir():
+        return nullcontext()
     return files.patient_writer(out, seconds, lambda says: warn("waiting", f"{says}; this goes on after it", "yellow"))
 
 
@@ -312,7 +326,7 @@ def _tell_class(request: Request, class_: _Class) -> int:
     if (rules := kept.read(out, chapter.course)) and rules.best:
         no_attempts(out, chapter)
     for (exercise, test), met in attention.broken(after).items():
-        says = f"{exercise}, {test}: {met[0][1].kind} (on {len(met)} answers, {met[0][0]}'s for one)"
+        says = f"{exercise}, {test}: {met[0][1].kind} (on {some(len(met), 'answer')}, {met[0][0]}'s for one)"
         warn("a check broke", says)
     too_high(after)
     left(result.faults)

@@ -11,6 +11,7 @@ import typer
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, published_at
 from autograder.commands.terminal import AUTHOR, OK, progress, say, warn
+from autograder.model.amounts import are, some
 
 if TYPE_CHECKING:  # these import what takes seconds
     from autograder.export.totals import Total
@@ -92,7 +93,6 @@ def export(
     from autograder.export.filling import Filled
     from autograder.export.people import People
     from autograder.export.totals import TERM, counted, of_term
-    from autograder.gradebook.record import some
     from autograder.store import files
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
@@ -117,7 +117,8 @@ def export(
     if term:
         class_.append((TERM, of_term(out, course.id)))
     if waiting:
-        _say_open([each for _, found in class_ for each in found if each.unread + each.waiting and not each.fault])
+        there = [each for _, found in class_ for each in found if not each.not_yet(waiting)]
+        _say_open([each for each in there if each.unread + each.waiting])
     if not (source := canvas or moodle):
         assert gradescope
         _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
@@ -135,11 +136,12 @@ def export(
         end(
             AUTHOR,
             f"nothing was written: {some(filled.waiting, 'student')} ha{'s' if filled.waiting == 1 else 've'} no mark yet, "
-            f"and the other {filled.filled} have 0; "
+            f"and the other {filled.filled} ha{'s' if filled.filled == 1 else 've'} 0; "
             "give what waits in the formgrader, or add --waiting",
         )
     files.replace(path, filled.data, mode=0o600)
-    other = f"{filled.changed} of them in place of another; {filled.untouched} cells as they were"
+    were = "it was" if filled.untouched == 1 else "they were"
+    other = f"{filled.changed} of them in place of another; {some(filled.untouched, 'cell')} as {were}"
     say(f"{path}: {some(filled.filled, 'mark')}, {other}")
     for line in filled.said():
         warn("not exported", line)
@@ -155,9 +157,8 @@ def _say_rules(out: Path, class_: list[tuple[Chapter, list[Total]]]) -> None:
         asked = [total for total in found if total.stands is not None]
         others = sum(abs(total.points - (total.stands or 0.0)) >= 0.005 for total in asked)
         if asked:
-            say(
-                f"{chapter.name}: as {out / FILE} counts it; {others} of {len(asked)} marks are other than the gradebook's"
-            )
+            of = f"{others} of {some(len(asked), 'mark')} {are(others)}"
+            say(f"{chapter.name}: as {out / FILE} counts it; {of} other than the gradebook's")
         elif found and (out / FILE).is_file():
             say(f"{chapter.name}: does not count in {out / FILE}; as the gradebook has it")
 
@@ -165,11 +166,9 @@ def _say_rules(out: Path, class_: list[tuple[Chapter, list[Total]]]) -> None:
 def _say_open(found: list[Total]) -> None:
     """Say whose mark leaves the house though a part of it waits, or nobody could read it: by itself none would."""
     from autograder.export.filling import LISTED
-    from autograder.export.totals import NOBODY_READ
-    from autograder.gradebook.record import some
 
     for each in found[:LISTED]:
-        why = [f"{each.unread} {NOBODY_READ}"] if each.unread else []
+        why = [each.nobody_read] if each.unread else []
         why += [f"{each.waits}, counted 0"] if each.waiting else []
         stands = f"{some(each.points, 'point')} as it stands"
         warn("exported", f"{each.student}, {each.chapter}: {'; '.join(why)}; {stands}", "yellow")
@@ -194,7 +193,7 @@ def _replayed(
         end(AUTHOR, "--gradescope needs --submissions, what was graded: a mark goes by the notebook that was handed in")
     names = Names(name_pattern, "")
     made = gradescope.write(path, out, chapter, class_, submissions, roster, names, waiting)
-    say(f"{path}: of {made.pages} students")
+    say(f"{path}: of {some(made.pages, 'student')}")
     sys.exit(_left_out(made.troubles))
 
 
@@ -230,10 +229,10 @@ def feedback(
     course, target, code = opened(context), returned.Target(zip_), OK
     for chapter in map(course.chapter, dict.fromkeys(course.full_name(name) for name in chapters)):
         path = out / "export" / f"feedback_{chapter.name}_{target}.zip"
-        with progress(f"feedback on {chapter.name}") as advance:
+        with grading.held(out), progress(f"feedback on {chapter.name}") as advance:
             unmade = outputs.write(out, chapter, progress=advance)  # with the marks that were given by hand meanwhile
-        made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
-        say(f"{path}: of {made.pages} students")
+            made = returned.write(path, out, chapter, totals(out, chapter), target, waiting)
+        say(f"{path}: of {some(made.pages, 'student')}")
         grading.without_notebook(unmade)
         code = max(code, _left_out(made.troubles))
     sys.exit(code)

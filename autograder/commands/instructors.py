@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
+from autograder.model.amounts import some
 
-PATIENCE = 600.0  # seconds that `report` waits for a batch of who watches
+if TYPE_CHECKING:  # these import what takes seconds
+    from autograder.term.counting import Line
+    from autograder.term.rules import Rules
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -131,7 +135,8 @@ def grade(
             from autograder.gradebook import late_penalty  # all of nbgrader comes with it: see `grade_class`
 
             if any(said is not None for said in policy):
-                late_penalty.settle(out, full, *policy, db_url=db or None)
+                with grading.held(out):
+                    late_penalty.settle(out, full, *policy, db_url=db or None)
             which["zone"] = late_penalty.zone(out)
         if watch:
             into = None
@@ -142,7 +147,8 @@ def grade(
             watching = grading.Watching(request, into)
             which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
             sys.exit(watching.to_the_end(arrivals.batches(submissions, full, idle=watching.idle, **which)))
-        with downloads.gathered(submissions, full, **which) as found:
+        # held before the class is gathered: what was handed in while this waited is newer than what was gathered before
+        with nullcontext() if dry_run else grading.held(out), downloads.gathered(submissions, full, **which) as found:
             code, request = grading.tell(found, name, None if dry_run else out), replace(request, handed_in=found)
             sys.exit(max(code, grading.rehearse(request, json_) if dry_run else grading.grade_to_the_end(request)))
 
@@ -159,7 +165,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
 
     course = opened(context)
     full = course.chapter(course.full_name(chapter))
-    with grading.held(out, PATIENCE), progress("feedback") as advance:
+    with grading.held(out), progress("feedback") as advance:
         words.keep(course, full.name, out)
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
     console.print(reporter.class_table(out, full, console.width))
@@ -187,25 +193,20 @@ def term(
     """
     from autograder.gradebook import late_penalty, record, released
     from autograder.model.course import near
-    from autograder.report import term_lines, term_page
+    from autograder.report import term_page
     from autograder.term import counting, kept
     from autograder.term import rules as rules_of
 
     course = opened(context)
     read = rules_of.read(rules, course.full_name)
-    lines, zone = kept.lines(out, course.id, read), late_penalty.zone(out)
     if student:
-        named = {line.student: line for line in lines}
-        if student not in named:
-            end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
-        for part in term_lines.parts(named[student], read, zone):
-            say(part.head)
-            for said in part.said:
-                say(f"  {said}")
-        return
-    kept.keep(out, rules)
-    path = term_page.write(out, read, lines, zone, course.title)
-    say(f"{path}: {len(lines)} students, {len(lines[0].chapters) if lines else 0} chapters")
+        return _say_total(out, kept.lines(out, course.id, read), read, student)
+    with grading.held(out):  # before it is counted: a batch changes marks
+        lines, zone = kept.lines(out, course.id, read), late_penalty.zone(out)
+        kept.keep(out, rules)
+        path = term_page.write(out, read, lines, zone, course.title)
+    chapters = len(lines[0].chapters) if lines else 0
+    say(f"{path}: {some(len(lines), 'student')}, {some(chapters, 'chapter')}")
     for chapter in released.every(out, course.id):
         grading.too_high(record.records(out, chapter))
         if read.best:
@@ -215,6 +216,20 @@ def term(
         mend = near(who, {line.student for line in lines})
         warn("nobody", f"{rules}: sections.{section}.students: {who!r} is in no class; {mend}")
     sys.exit(AUTHOR if strangers else OK)
+
+
+def _say_total(out: Path, lines: list[Line], rules: Rules, student: str) -> None:
+    from autograder.gradebook import late_penalty
+    from autograder.model.course import near
+    from autograder.report import term_lines
+
+    named = {line.student: line for line in lines}
+    if student not in named:
+        end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
+    for part in term_lines.parts(named[student], rules, late_penalty.zone(out)):
+        say(part.head)
+        for said in part.said:
+            say(f"  {said}")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -238,10 +253,11 @@ def forget(
     )
     if not yes:
         return say(f"{student}: would remove {of}; say --yes")
-    forgetting.forget(out, student, course.id)
-    for chapter in released.every(out, course.id):
-        with progress("pages") as advance:
-            outputs.write(out, chapter, progress=advance)
+    with grading.held(out):
+        forgetting.forget(out, student, course.id)
+        for chapter in released.every(out, course.id):
+            with progress("pages") as advance:
+                outputs.write(out, chapter, progress=advance)
     say(f"{student}: removed {of}")
     for path in forgetting.mentions(out, student):
         warn("has the name still", str(path))

@@ -20,6 +20,7 @@ from autograder.engine.request import Request
 from autograder.gradebook import receipts
 from autograder.job import check, clocks, forkserver
 from autograder.job.grade import Job
+from autograder.model.amounts import are, some
 from autograder.model.course import Chapter, Course, CourseError, near
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import LOOK, Mark, Result, Verdict
@@ -198,9 +199,10 @@ def _of_this_chapter(folder: Path, chapter: Chapter, read: list[Submission]) -> 
     notebooks = [each.other_chapter for each in read if not each.nothing]
     name, count = instead.mostly(notebooks)
     if name:
+        of = f"{count} of {some(len(notebooks), 'notebook')} {are(count)}"
         raise CourseError(
-            f"{folder}: {count} of {len(notebooks)} notebooks are {instead.called(name)}, not {chapter.name}'s: nobody "
-            f"was graded; run `autograder grade {instead.short(name)}`, or give the submissions of {chapter.name}"
+            f"{folder}: {of} {instead.called(name)}, not {chapter.name}'s: nobody was graded; run `autograder grade "
+            f"{instead.short(name)}`, or give the submissions of {chapter.name}"
         )
 
 

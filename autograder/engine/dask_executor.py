@@ -24,6 +24,7 @@ from distributed.security import Security
 from autograder.engine import dask_worker
 from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
+from autograder.model.amounts import some
 from autograder.model.course import Course, CourseError
 
 CONNECT = 30.0  # seconds to reach a scheduler
@@ -85,7 +86,7 @@ class DaskExecutor(Executor):
             raise InfrastructureError(f"no worker came in {self.patience:.0f} s ({type(error).__name__})") from error
         if not self._workers():
             raise InfrastructureError(
-                f"no worker has {self._cards} cards; start one with --resources GPU={self._cards}"
+                f"no worker has {some(self._cards, 'card')}; start one with --resources GPU={self._cards}"
             )
         for worker, said in sorted(found.items()):
             if isinstance(said, BaseException):  # another version of ours, or none

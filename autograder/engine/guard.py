@@ -15,6 +15,7 @@ from typing import Any
 
 from autograder.gradebook.record import Recorder
 from autograder.job import check, clocks
+from autograder.model.amounts import are, some
 from autograder.model.course import Chapter, CourseError
 from autograder.model.verdict import Result, Verdict
 from autograder.submissions import unanswered
@@ -37,8 +38,8 @@ def check_times(read: Sequence[Submission], recorder: Recorder, streamed: Collec
     its = [each for each in read if each.student in streamed and recorder.late(each.student, each.timestamp)]
     if its and not all(recorder.timed(each.student, each.timestamp) for each in its):
         raise OddClassError(
-            f"{len(its)} are late by times that only grow from file to file, {its[0].student} for one: a download's, or a "
-            f"copy's. Say when each handed in, by --handed-in, or drop --due. Nobody was recorded; {ON}"
+            f"{len(its)} {are(len(its))} late by times that only grow from file to file, {its[0].student} for one: "
+            f"a download's, or a copy's. Say when each handed in, by --handed-in, or drop --due. Nobody was recorded; {ON}"
         )
     timed = [each for each in read if each.timestamp and not each.nothing]
     late = [recorder.late(each.student, each.timestamp) for each in timed]
@@ -118,7 +119,8 @@ class Guard:
                 )
 
     def _kept(self) -> str:
-        return f"{f'{self._written} others were' if self._written else 'Nobody was'} recorded; {ON}"
+        others = f"{some(self._written, 'other')} {'was' if self._written == 1 else 'were'}"
+        return f"{others if self._written else 'Nobody was'} recorded; {ON}"
 
     def _flush(self, odd: bool = False) -> None:
         """Write what was held back: what is `odd`, too, or the rest."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from autograder.gradebook import record, roll
 from autograder.gradebook.record import TOO_HIGH, some
 from autograder.model import harmless
+from autograder.model.amounts import are
 from autograder.model.course import Chapter, CourseError, Limits
 from autograder.model.verdict import UNREAD
 from autograder.term import kept
 from autograder.term.counting import Counted
 
 TERM = Chapter("term", "Term total", {}, (), Limits())  # as a column of a gradebook
-NOBODY_READ = "answer cells are not in the notebook, or cannot be read"
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,13 @@ class Total:
         if self.above:
             return f"{self.above} {TOO_HIGH}"
         if self.unread and unread and not waiting:
-            return f"{self.unread} {NOBODY_READ}; have it handed in again, or {mend}"
+            return f"{self.nobody_read}; have it handed in again, or {mend}"
         return f"{self.waits}; {mend}" if self.waiting and not waiting else ""
+
+    @property
+    def nobody_read(self) -> str:
+        """How many of its answer cells nobody could read."""
+        return f"{some(self.unread, 'answer cell')} {are(self.unread)} not in the notebook, or cannot be read"
 
     @property
     def waits(self) -> str:

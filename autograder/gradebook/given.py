@@ -68,9 +68,13 @@ def given(book: Gradebook, chapter: str, students: Collection[str] | None = None
 
 
 def text(exercise: Exercise, answers: Submission) -> tuple[object, ...]:
-    """What a mark by hand is of: an exercise's own cells; of nbgrader's tasks, which have none, the cells that were added."""
+    """What a mark by hand is of: an exercise's own cells; of nbgrader's tasks, which have none, the cells that were added.
+
+    White space at the end of a line, or of a cell, makes no other text.
+    """
     own = sorted(unanswered.own_cells(exercise))
-    return tuple(map(answers.answers.get, own)) if own else answers.added
+    texts = map(answers.answers.get, own) if own else (part for cell in answers.added for part in cell)
+    return tuple(each if each is None else "\n".join(map(str.rstrip, each.splitlines())).rstrip() for each in texts)
 
 
 def take_back(

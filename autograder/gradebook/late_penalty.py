@@ -20,7 +20,7 @@ from traitlets import Dict, Float, Unicode
 from traitlets.config.loader import Config
 
 from autograder.gradebook import database
-from autograder.model import headers
+from autograder.model import harmless, headers
 from autograder.model.course import Chapter, CourseError
 from autograder.store import files
 
@@ -73,16 +73,31 @@ def applied(config: Config, chapter: Chapter) -> str | None:
 
 
 def policy(out: Path) -> Callable[[str, float, float], float]:
-    """The late policy of OUT: of a student, their points and the seconds that they are late, the points that it takes off."""
-    step = AssignLatePenalties(config=database.load_config(Path(out)))
-    step.init_plugin()
-    plugin: Any = step.plugin_inst
+    """The late policy of OUT: of a student, their points and the seconds that they are late, the points that it takes off.
+
+    Raises CourseError where OUT/nbgrader_config.py names a plugin that cannot be had, or sets one as it cannot be set.
+    """
+    plugin: Any = _step(Path(out) / "nbgrader_config.py", database.load_config(Path(out))).plugin_inst
 
     def off(student: str, points: float, seconds: float) -> float:
         said = plugin.late_submission_penalty(student, points, seconds) if seconds > 0 else None
         return max(0.0, min(points, float(said or 0.0)))
 
     return off
+
+
+def _step(path: Path, config: Config) -> AssignLatePenalties:
+    """nbgrader's own step, with its plugin."""
+    setting = f"c.AssignLatePenalties.plugin_class = {config.AssignLatePenalties.get('plugin_class')!r}"
+    mend = "name a late policy that can be imported here, or take that line out of the file"
+    try:
+        step = AssignLatePenalties(config=config)
+        setting, mend = f"c.{step.plugin_class.__name__}", "mend that setting"
+        step.init_plugin()
+    except Exception as error:  # of the plugin's module, too
+        why = error.__cause__ or error
+        raise CourseError(f"{path}: {setting}: {type(why).__name__}: {harmless.line(str(why))}; {mend}") from error
+    return step
 
 
 def settle(
@@ -101,7 +116,7 @@ def settle(
     with files.only_writer(out):
         text = path.read_text(encoding="utf-8") if path.exists() else database.default_config(chapter.course, db_url)
         config = database.load_config(Path(out)) if path.exists() else Config()
-        plugin = AssignLatePenalties(config=config).plugin_class
+        plugin = _step(path, config).plugin_class
         named = "plugin_class" in config.AssignLatePenalties
         if (per_day or grace) and named and not issubclass(plugin, LatePerDay):
             raise CourseError(

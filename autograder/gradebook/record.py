@@ -144,6 +144,7 @@ class Recorder:
         if not settings.exists():
             files.replace(settings, database.default_config(self.chapter.course, self._url).encode(), mode=0o600)
         self._config = database.load_config(self.out)
+        late_penalty.policy(self.out)  # one that cannot be asked is the author's fault, and no submission's
         self._due = late_penalty.applied(self._config, self.chapter)
         release = replay.released(self.chapter.release)
         for step in ("source", "release"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["number", "some"]
+__all__ = ["are", "number", "some"]
 
 
 def number(points: float) -> str:
@@ -13,3 +13,8 @@ def number(points: float) -> str:
 def some(count: float, what: str) -> str:
     """How many there are: `1 mark`, `2 marks`, `0.5 points`."""
     return f"{number(count)} {what}{'' if number(count) == '1' else 's'}"
+
+
+def are(count: float) -> str:
+    """What `some` of them do: one is, all others are."""
+    return "is" if number(count) == "1" else "are"

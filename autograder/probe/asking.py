@@ -30,6 +30,7 @@ from typing import Any, TypeVar, overload
 
 from across import expecting
 from across.expecting import Expected
+from autograder.model.amounts import some
 from autograder.probe import answering, graphs, wire
 from autograder.probe.listed import Variant
 
@@ -152,7 +153,7 @@ def each_answer(
 
     What is expected, and how the sentence on an answer begins (see `Expected`), may depend on the case.
     """
-    listed = expecting.list_of(expecting.anything, len(cases)).named(f"a list of {len(cases)} answers")
+    listed = expecting.list_of(expecting.anything, len(cases)).named(f"a list of {some(len(cases), 'answer')}")
     for case, answer in zip(cases, listed(answers, "Your notebook answered with"), strict=True):
         kind = returns if isinstance(returns, Expected) else returns(case)
         yield case, kind(answer, before if isinstance(before, str) else before(case))

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from autograder.gradebook.record import Record, Row, number, some
 from autograder.model import harmless
+from autograder.model.amounts import are
 from autograder.model.verdict import Result
 
 SHOWN = 5  # changes in the one line
@@ -120,7 +121,7 @@ def _because(was: Record, now: Record) -> str:
 def summary(changes: Changes) -> str:
     """One line: how many marks changed against before, and the first of them; empty if there was no before."""
     if not changes.changed:
-        return f"no mark changed, {changes.same} are as before" if changes.same else ""
+        return f"no mark changed, {changes.same} {are(changes.same)} as before" if changes.same else ""
     first = "; ".join(
         f"{harmless.line(each.student)} {harmless.line(each.exercise)} {_short(each)}"
         for each in changes.changed[:SHOWN]
@@ -149,7 +150,7 @@ def totals(changes: Changes) -> str:
     if waits:
         said.append(f"{waits} waiting for a mark by hand")
     if changes.new:
-        said.append(f"{len(changes.new)} submissions new")
+        said.append(f"{some(len(changes.new), 'submission')} new")
     if changes.by_hand:
         said.append(f"{changes.by_hand} given by hand, kept")
     return ", ".join(said)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.gradebook import roll
-from autograder.gradebook.record import number
+from autograder.gradebook.record import number, some
 from autograder.model import harmless
 from autograder.model.course import Chapter
 from autograder.report import attention, rendering
@@ -102,7 +102,7 @@ def _cells(standing: Standing) -> dict[str, Cell]:
     for record in standing.counted:
         says = [f"late, −{number(record.penalty)}"] if record.penalty else ["late"] if record.seconds_late else []
         waiting = sum(row.waiting for row in record.rows)
-        says += [f"{waiting} answers wait for a mark by hand"] if waiting else []
+        says += [f"{some(waiting, 'answer')} wait{'s' * (waiting == 1)} for a mark by hand"] if waiting else []
         absent = roll.handed_in_nothing(record)
         text = ABSENT if absent else number(record.points) + (f" {WAITS}" if waiting else "")
         link = feedback_link(record.student, standing.chapter.name)

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from autograder.gradebook.record import number
+from autograder.gradebook.record import number, some
 from autograder.model import harmless, headers
 from autograder.model.course import CourseError
 from autograder.report.words import ENGLISH
@@ -113,6 +113,7 @@ PAGES = Environment(
 PAGES.globals["say"] = _said
 PAGES.filters |= {
     "number": number,
+    "some": some,
     "line": harmless.line,
     "lines": lines,
     "identifier": identifier,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autograder.gradebook.record import TOO_HIGH, number, some
+from autograder.model.amounts import are
 from autograder.report.rendering import duration, moment
 from autograder.report.words import ENGLISH, Words
 from autograder.term.counting import Counted, Line, Worth
@@ -84,7 +85,9 @@ def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
     if each.above:
         said.append(f"It waits for an instructor: {each.above} by hand; what is too high counts 0 until it is mended.")
     if attempt.unread:
-        said.append(f"{attempt.unread} answers are not in the notebook, or cannot be read, and count 0.")
+        one = attempt.unread == 1
+        unread = f"{some(attempt.unread, 'answer')} {are(attempt.unread)} not in the notebook, or cannot be read"
+        said.append(f"{unread}, and count{'s' * one} 0.")
     off = f" less {points(each.worth.penalty)}" if each.worth.penalty else ""
     most = each.chapter.max_points
     got = f"{points(attempt.points)}{off} of {some(most, 'point')}"

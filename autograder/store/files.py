@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from autograder.model.course import CourseError
@@ -18,7 +19,7 @@ from autograder.model.course import CourseError
 SEED = ".seed"  # in OUT: the class's secret
 LOCK = ".lock"  # in OUT; held by flock, so it ends with its holder, however that ends
 LOOK = 0.2  # seconds between two looks at a lock that another holds
-ENDED = "; wait until it has ended, or give another --out"
+ENDED = "wait until it has ended, or give another --out"
 AGAIN = "then run the same command again: what was graded is kept"
 MENDS = {
     errno.ENOSPC: f"make room on that disk, {AGAIN}",
@@ -80,29 +81,37 @@ def read(path: Path) -> bytes | None:
 
 
 _GUARD = threading.Lock()
-_HELD: dict[Path, tuple[int, int]] = {}  # the folder -> (the lock's descriptor, how often this process holds it)
+_HELD: dict[Path, tuple[int, int]] = {}  # a lock -> (its descriptor, how often this process holds it)
 
 
-@contextlib.contextmanager
-def only_writer(out: Path) -> Iterator[None]:
+def only_writer(out: Path) -> AbstractContextManager[None]:
     """Hold OUT for this process, making the folder if there is none. May be nested.
 
     Raises BusyError, at once, while another process holds it; OSError if OUT cannot be used.
     """
-    out = Path(out).absolute()
+    return _held(Path(out).absolute() / LOCK, "writes")
+
+
+def only_watcher(out: Path, chapter: str) -> AbstractContextManager[None]:
+    """The same of one who watches a chapter into OUT, and only now and then writes there."""
+    return _held(Path(out).absolute() / f"{LOCK}_{chapter}", f"watches {chapter}")
+
+
+@contextlib.contextmanager
+def _held(lock: Path, does: str) -> Iterator[None]:
     with _GUARD:
-        if out in _HELD:
-            fd, times = _HELD[out]
-            _HELD[out] = fd, times + 1
+        if lock in _HELD:
+            fd, times = _HELD[lock]
+            _HELD[lock] = fd, times + 1
         else:
-            _HELD[out] = _locked(out), 1
+            _HELD[lock] = _locked(lock, does), 1
     try:
         yield
     finally:
         with _GUARD:
-            fd, times = _HELD.pop(out)
+            fd, times = _HELD.pop(lock)
             if times > 1:
-                _HELD[out] = fd, times - 1
+                _HELD[lock] = fd, times - 1
             else:
                 # closed alone, it would stay locked while a process that another thread forked just now has it open, too
                 fcntl.flock(fd, fcntl.LOCK_UN)
@@ -122,23 +131,24 @@ def patient_writer(out: Path, seconds: float, told: Callable[[str], None]) -> It
                 if time.monotonic() >= end:
                     raise
                 if first:
-                    told(str(error).removesuffix(ENDED))
+                    told(str(error).removesuffix(f"; {ENDED}"))
                 first = False
             time.sleep(LOOK)
         yield
 
 
-def _locked(out: Path) -> int:
+def _locked(lock: Path, does: str) -> int:
+    out = lock.parent
     out.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         out.mkdir(mode=0o700)  # marks and answers of a whole class: whoever shall read them is let in by hand
-    fd = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         who = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
         os.close(fd)
-        raise BusyError(f"{out}: another grader (process {who}) writes there{ENDED}") from None
+        raise BusyError(f"{out}: another grader (process {who}) {does} there; {ENDED}") from None
     except OSError:
         os.close(fd)
         raise

@@ -173,6 +173,10 @@ class _Gathering:
             if self._known(one, persons[one.account]):
                 self._dated(one, self.beside.get((*one.member.parts[:-1], *STAMP)))
                 by_student.setdefault(one.student, []).append(one)
+        exchanged = self.place.layout is Layout.EXCHANGE
+        dated = [one for one in theirs if exchanged and one.when and one.when_from != moments.TABLE]
+        for number, note in moments.backdated([(one.member, one.when) for one in dated]):
+            dated[number].notes.append(note)
         newest, students = [], []
         for student, ones in by_student.items():
             if self.place.layout is Layout.NBGRADER and any(one.account in self.moving for one in ones):
@@ -190,14 +194,12 @@ class _Gathering:
         self.lines += [one.line("yes", one.unclear) for one in sorted(newest, key=lambda one: one.student)]
         self._told()
         names = tuple(map(intake.student_name, sorted(students)))
-        lines = self._lines(students)
-        everyone = _everyone(self.roster)
         own = sorted((one for one in newest if one.when_from == moments.OWN), key=lambda one: one.place)
         of_a_download = moments.streamed([one.member.time for one in own if one.member.time])
         streamed = tuple(intake.student_name(one.student) for one in own if of_a_download)
         perhaps = tuple(map(intake.student_name, sorted(self.perhaps)))
         told = (self.instead, _enrolled(self.roster), self.attempts, perhaps, streamed, self.doubts)
-        return HandedIn(private, self.place.layout, lines, names, everyone, *told)
+        return HandedIn(private, self.place.layout, self._lines(students), names, _everyone(self.roster), *told)
 
     def _claimed(self, found: list[Member]) -> list[_One]:
         """The files that are somebody's; of the others a line each."""
@@ -208,7 +210,7 @@ class _Gathering:
                 others.append(member)
             elif claim.chapter in ("", *self.chapter.folders):
                 handed.append((member, claim))
-        forged = exchange.forged(handed) if self.place.layout is Layout.EXCHANGE else {}
+        forged = exchange.forged(handed, self.place.names_of_users) if self.place.layout is Layout.EXCHANGE else {}
         theirs = []
         for number, (member, claim) in enumerate(handed):
             if not self.settled(member):
@@ -262,7 +264,7 @@ class _Gathering:
     def _told(self) -> None:
         """Of whom nobody says when; what of the table of times did not count."""
         if untimed := {line.student for line in self.lines if line.when_from == moments.NO_TIME}:
-            self.lines.append(Line(self.place.path.name, taken="yes", note=moments.UNTIMED.format(len(untimed))))
+            self.lines.append(Line(self.place.path.name, taken="yes", note=moments.untimed(len(untimed))))
         if self.times is None:
             return
         name = self.times.path.name

@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from autograder.model.course import Chapter
 from autograder.submissions import intake, student_files
@@ -46,14 +46,20 @@ def owned(member: Member, claim: Claim) -> bool:
     return member.owner is None or user(member.owner) == claim.name
 
 
-def forged(handed: Sequence[Handed]) -> dict[int, str]:
+def of_a_student(member: Member) -> bool:
+    """Whether a folder belongs to a user who is neither root nor the instructor."""
+    return member.owner not in (None, 0, os.getuid())
+
+
+def forged(handed: Sequence[Handed], ever: Callable[[], Mapping[int, set[str]]]) -> dict[int, str]:
     """Which of these are not taken, by their index, and why: another may have written them.
 
     A user under whose name another hands in; a user who hands in under several names, of all but their own; and where two
-    users hand in under one name that is neither's, both.
+    users hand in under one name that is neither's, both, or all but the one who has handed in under no other name: `ever`
+    says under which names each user has, for any chapter.
     """
     found: dict[int, str] = {}
-    students = {number: pair for number, pair in enumerate(handed) if pair[0].owner not in (None, 0, os.getuid())}
+    students = {number: pair for number, pair in enumerate(handed) if of_a_student(pair[0])}
     names: defaultdict[int | None, set[str]] = defaultdict(set)
     for member, claim in students.values():
         names[member.owner].add(claim.name)
@@ -69,9 +75,13 @@ def forged(handed: Sequence[Handed]) -> dict[int, str]:
     for number, (member, claim) in students.items():
         if number not in found:
             left[claim.name].add(member.owner)
-    for number, (_, claim) in students.items():
+    before = ever() if any(len(owners) > 1 for owners in left.values()) else {}
+    for number, (member, claim) in students.items():
         owners = left[claim.name]
         if number not in found and len(owners) > 1 and not any(user(each) == claim.name for each in owners):
+            theirs = [each for each in owners if each is not None and before.get(each) == {claim.name}]
+            if theirs == [member.owner]:
+                continue
             users = " and ".join(sorted(map(user, owners)))
             found[number] = f"{users} both hand in under this name: not taken; ask whose it is"
     return found

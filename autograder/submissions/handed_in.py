@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.model import harmless
+from autograder.model.amounts import some
 from autograder.store import files
 from autograder.submissions.filenames import Layout
 from autograder.submissions.roster import Enrolled
@@ -84,7 +85,7 @@ def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:
         else:
             made.append(line)
     more = [
-        Line(line.file, who, note=f"and {count[who] - SHARE - 1} more files of theirs")
+        Line(line.file, who, note=f"and {some(count[who] - SHARE - 1, 'more file')} of theirs")
         for who, line in left_out.items()
     ]
     return (*made, *more)
@@ -94,5 +95,5 @@ def write_list(out: Path, found: HandedIn, chapter: str) -> Path:
     """Write OUT/handed_in_<chapter>.csv: what became of each file, and why."""
     rows = [[harmless.field(getattr(line, column)) for column in COLUMNS] for line in found.lines[:LISTED]]
     if len(found.lines) > LISTED:
-        rows.append([f"and {len(found.lines) - LISTED} more files", "", "", "", "", ""])
+        rows.append([f"and {some(len(found.lines) - LISTED, 'more file')}", "", "", "", "", ""])
     return files.replace_table(Path(out) / f"handed_in_{chapter}.csv", [COLUMNS, *rows])

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from autograder.submissions import exchange, intake
+from autograder.model.amounts import some
+from autograder.submissions import exchange, intake, members
 from autograder.submissions.filenames import Claim, Layout
 from autograder.submissions.members import Member, UnreadableError
 from autograder.submissions.times import FORMAT, Told
@@ -21,10 +22,6 @@ TABLE = "--handed-in"
 ON_TIME = "Canvas does not say LATE: on time"
 NOT_YET = "Canvas says LATE, and not when: nothing is taken off until its time is told by --handed-in"
 NO_TIME = "a Moodle download does not say"
-UNTIMED = (
-    "nothing says when {} students handed in, so nothing is taken off: all files of a Moodle download have its own time; "
-    "give its grading worksheet, --handed-in worksheet.csv"
-)
 OWN = "the file's own time, taken for UTC"
 SEVERAL, BETWEEN = 3, 60.0  # files, seconds from one to the next: so a download is written, and no class hands in
 SLACK = 3600  # seconds that a folder of the exchange may be younger than it says
@@ -69,6 +66,14 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, t
     return made
 
 
+def untimed(count: int) -> str:
+    """Of how many students nothing says when they handed in, and the mend."""
+    return (
+        f"nothing says when {some(count, 'student')} handed in, so nothing is taken off: all files of a Moodle download have "
+        "its own time; give its grading worksheet, --handed-in worksheet.csv"
+    )
+
+
 def streamed(times: Sequence[datetime]) -> bool:
     """Whether files' own times, in the order of their source, are those of whoever wrote one after the other: a download's."""
     gaps = [(after - before).total_seconds() for before, after in pairwise(times)]
@@ -88,10 +93,30 @@ def _odd(member: Member, claim: Claim, claimed: str) -> list[str]:
     notes = []
     if not exchange.owned(member, claim):
         notes.append(f"its folder belongs to another user ({exchange.user(member.owner)}): is it theirs?")
-    seen = member.time
-    if claimed and seen and (seen - datetime.strptime(claimed, FORMAT).replace(tzinfo=UTC)).total_seconds() > SLACK:
-        notes.append(f"the file is from {seen:%Y-%m-%d %H:%M} UTC, later than that")
+    if later := _later(member.time, claimed):
+        notes.append(f"the file is from {later}, later than that")
     return notes
+
+
+def backdated(handed: Sequence[tuple[Member, str]]) -> list[tuple[int, str]]:
+    """Of files of an exchange, with the time that each claims, those that the system saw change after it: index and note.
+
+    A user sets a name and a file's time, and no ctime. Where most changed later, somebody copied or restored the exchange.
+    """
+    found = []
+    for number, (member, claimed) in enumerate(handed):
+        changed = members.moment(member.mark[3] / 1e9) if member.mark and exchange.of_a_student(member) else None
+        if (later := _later(changed, readable(claimed))) and not _later(member.time, readable(claimed)):
+            found.append((number, f"the file was last changed at {later}, later than that, whatever its own time says"))
+    return found if 2 * len(found) <= len(handed) else []
+
+
+def _later(seen: datetime | None, claimed: str) -> str:
+    """A time of a file's, where it is later than the one that is claimed; empty where it is not."""
+    if not seen or not claimed:
+        return ""
+    late = (seen - datetime.strptime(claimed, FORMAT).replace(tzinfo=UTC)).total_seconds()
+    return f"{seen:%Y-%m-%d %H:%M} UTC" if late > SLACK else ""
 
 
 def readable(text: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +49,16 @@ class Place:
             return (user, *named(mine if self.layout is Layout.PATTERN else filenames.front(mine)))
 
         return owner
+
+    def names_of_users(self) -> dict[int, set[str]]:
+        """Under which names each user of the machine has a folder in an exchange, of any chapter. Raises OSError."""
+        found: defaultdict[int, set[str]] = defaultdict(set)
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # taken away meanwhile
+                    if claim := self.reader.read((entry.name, UNKNOWN)):
+                        found[entry.stat(follow_symlinks=False).st_uid].add(claim.name)
+        return found
 
     def somebodys(self, parts: Parts, chapters: tuple[str, ...]) -> bool:
         """Whether a name that is none of this layout's is all the same one of a submission."""

@@ -149,10 +149,12 @@ def test_an_interrupt_ends_all_that_was_started_and_keeps_what_was_graded(eight,
         again.close()
 
 
-def test_a_second_grader_on_the_same_out_is_refused(eight):
+def test_a_second_grader_on_the_same_out_waits_and_writes_nothing_meanwhile(eight):
     out = eight.folder / "shared"
     with files.only_writer(out):
         second = eight.grade(out)
-        assert second.end() == 2
-        assert f"another grader (process {os.getpid()}) writes there" in second.said
-    assert sorted(path.name for path in out.iterdir()) == [".lock", ".seed"]
+        told = second.process.stdout.readline()
+        assert f"another grader (process {os.getpid()}) writes there; this goes on after it" in told
+        assert sorted(path.name for path in out.iterdir()) == [".lock", ".seed"]
+    assert second.end() == 0, second.said
+    assert chaos.meaning(out) == eight.wanted

@@ -259,6 +259,6 @@ def test_nobody_without_the_certificate_gets_in(one_worker, tmp_path):
 
 
 def test_a_chapter_that_needs_a_card_does_not_wait_for_a_worker_without(tls, small, one_worker):
-    refused = pytest.raises(InfrastructureError, match="no worker has 1 cards; start one with --resources GPU=1")
+    refused = pytest.raises(InfrastructureError, match="no worker has 1 card; start one with --resources GPU=1")
     with refused, executors.opened(one_worker[1], small, NAME, tls, gpus=1):
         pass

@@ -8,11 +8,13 @@ import re
 import zipfile
 from pathlib import Path
 
+import classroom
 import courses
 import lms_downloads
 import pytest
 from small_course import CHECKS, CODE, NAME, RIGHT, command
 
+from autograder.gradebook import record
 from autograder.model.course import Course
 
 FORMULA = "=HYPERLINK(0)"
@@ -204,6 +206,19 @@ def test_what_waits_for_a_mark_by_hand_is_not_exported_unless_said(small: Course
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}}
 
 
+def test_a_mark_that_is_too_high_is_not_said_to_be_exported_though_another_waits(small: Course, tmp_path: Path):
+    out, chapter = tmp_path / "out", small.chapter(NAME)
+    classroom.record(out, classroom.verdict("ada", tiny=chapter), tiny=chapter)
+    with record.book(out, chapter) as opened:
+        opened.find_grade(chapter.exercises[0].grade_id, NAME, NAME, "ada").manual_score = 3.0
+        opened.db.commit()
+    rows = [["    Points Possible", "", "", "", "", "", "6", "10", ""], *CANVAS[2:3]]
+    book = sheet(tmp_path / "gradebook.csv", HEAD, rows)
+    done = command("export", "90", "--out", out, "--canvas", book, "--waiting", root=small.root, code=2)
+    [said] = [line for line in done.stderr.splitlines() if "ada, 90_small" in line]
+    assert said.startswith("not exported: ada, 90_small: `double`: 3 of 2 points by hand; mend it in the formgrader")
+
+
 def test_zeros_alone_are_not_exported_while_the_others_wait(small: Course, hand_in, tmp_path: Path):
     out = tmp_path / "out"
     hand_in("bob", {})
@@ -216,7 +231,7 @@ def test_zeros_alone_are_not_exported_while_the_others_wait(small: Course, hand_
     call = ("export", "90", "--out", out, "--canvas", sheet(tmp_path / "gradebook.csv", HEAD, rows))
     done = command(*call, root=small.root, code=2)
     assert not (out / "export").exists()
-    assert "1 student has no mark yet, and the other 1 have 0" in " ".join(done.stderr.split())
+    assert "1 student has no mark yet, and the other 1 has 0" in " ".join(done.stderr.split())
     command(*call, "--waiting", root=small.root)
     assert canvas_imports(out / "export" / "gradebook.csv") == {"100": {"7001": "5"}, "101": {"7001": "0"}}
 

@@ -17,6 +17,7 @@ from autograder.export import totals
 from autograder.gradebook import given, history, late_penalty, record, tables
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
+from autograder.model import amounts
 from autograder.model.verdict import Evidence
 from autograder.report import attention, changes, outputs
 from autograder.submissions.intake import Submission
@@ -126,6 +127,22 @@ def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept
     first, taken, _ = [each for each in told(tmp_path) if each.exercise == "why"][1:]
     assert first.digest == "a" * 64  # for which it was given, though it was noticed when another was graded
     assert taken.who.endswith(": another answer was handed in; the comment on the one before was: Which one?")
+
+
+@pytest.mark.parametrize("same", ["One.\nTwo.\n", "One.  \nTwo.\t\n\n  \n", "One.\r\nTwo."])
+def test_white_space_that_nobody_sees_makes_no_other_text(tmp_path, same):
+    handed_in(tmp_path, "One.\nTwo.", "a")
+    by_hand(tmp_path, 1.5)
+    [stays] = handed_in(tmp_path, same, "b")
+    handed_in(tmp_path, "One.\n\nTwo.", "c")
+    assert steps(tmp_path, "why")[-1] == (1.5, 0.0, "manual")  # a blank line between them is another
+    [back] = handed_in(tmp_path, same, "d")
+    for each in (stays, back):
+        assert [(row.points, row.waiting) for row in each.rows if row.exercise == "why"] == [(1.5, False)]
+    task = replace(TINY.exercises[-1], name="task", answer_ids=())
+    added = [Submission("ada", NAME, added=(("id", "markdown", text),)) for text in (same, "One.\nTwo.", "One.")]
+    read = [given.text(task, each) for each in added]
+    assert read[0] == read[1] != read[2]
 
 
 def test_points_that_the_late_policy_takes_off_are_told(tmp_path):
@@ -304,4 +321,5 @@ def test_a_text_that_comes_back_has_its_extra_credit_too_and_what_was_too_high_i
     [(1, "1 point"), (-0.0, "0 points"), (-0.00001, "0 points"), (0.5, "0.5 points"), (-1, "-1 points")],
 )
 def test_points_are_said_as_people_say_them(points, said):
+    assert amounts.are(points) == ("is" if said == "1 point" else "are")
     assert record.some(points, "point") == said

@@ -121,6 +121,34 @@ def test_a_plugin_of_the_instructors_own_stays_wherever_it_is_named(tmp_path):
     assert late_penalty.policy(tmp_path)("ada", 5.0, 3600) == 2.5
 
 
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            'AssignLatePenalties.plugin_class = "mine.Half"',
+            "= 'mine.Half': ModuleNotFoundError: No module named 'mine'",
+        ),
+        ('AssignLatePenalties.plugin_class = "json.Half"', "= 'json.Half': ImportError: "),
+        ("AssignLatePenalties.plugin_class = int", "= <class 'int'>: TraitError: "),
+        ('LateSubmissionPlugin.penalty_method = "half"', "c.LateSubmissionPlugin: TraitError: "),
+    ],
+)
+def test_a_plugin_that_cannot_be_had_is_the_authors_fault_with_the_mend_and_nobodys_mark(tmp_path, line, says):
+    config = tmp_path / "nbgrader_config.py"
+    config.write_text(f"c = get_config()\nc.{line}\n", encoding="utf-8")
+    asked = [
+        lambda: late_penalty.settle(tmp_path, TINY, DUE, None, None),
+        lambda: late_penalty.policy(tmp_path),
+        lambda: write(tmp_path, "2026-01-05 13:00:00 UTC"),
+    ]
+    for ask in asked:
+        with pytest.raises(CourseError) as error:
+            ask()
+        assert str(error.value).startswith(f"{config}: c.{line.split()[0].split('.')[0]}")
+        assert says in str(error.value)
+        assert str(error.value).endswith(("or take that line out of the file", "; mend that setting"))
+
+
 def test_a_plugin_that_asks_for_the_percentage_goes_with_it(tmp_path):
     own_plugin(tmp_path / "nbgrader_config.py", "Gentle")
     late_penalty.settle(tmp_path, TINY, DUE, "20%", None)

@@ -4,6 +4,7 @@ import csv
 import os
 import tarfile
 import zipfile
+from datetime import UTC, datetime, timedelta
 
 import courses
 import pytest
@@ -226,10 +227,52 @@ def test_of_two_who_hand_in_under_one_name_neither_is_taken(tmp_path):
 
 
 @needs_root
+@pytest.mark.parametrize("hour", [9, 23])
+def test_who_takes_anothers_name_keeps_nobody_out_who_never_had_another(tmp_path, hour):
+    ada, mallory = 12345, 12346
+    before = f"mallory+02_other+{STAMP}+x"  # her name in another chapter
+    lay(tmp_path, {f"inbound/{before}/02_other.ipynb": b"hers"})
+    os.chown(tmp_path / "inbound" / before, mallory, -1)
+    source = handed(tmp_path, {("ada", hour): mallory, ("bob", 1): 12347})
+    assert take(source)[0] == {"ada": b"12346", "bob": b"12347"}  # noted, while nobody else is called so
+    files, _, found = take(handed(source, {("ada", 10): ada}))
+    assert files == {"ada": b"12345", "bob": b"12347"}
+    assert any("12346" in says and "not taken" in says for says in found.trouble())
+    assert not found.lost
+
+
+@needs_root
 def test_where_all_students_are_one_user_everybody_is_taken(tmp_path):
     files, _, found = take(handed(tmp_path, {("ada", 10): 12345, ("bob", 1): 12345, ("eve", 2): 0}))
     assert set(files) == {"ada", "bob", "eve"}
     assert not found.lost
+
+
+def at(root, hours, student, owner):
+    """Hand in some hours ago, as the folder's name and the file's own time say."""
+    when = datetime.now(UTC) - timedelta(hours=hours)
+    place = root / "inbound" / f"{student}+{NAME}+{when:%Y-%m-%d %H:%M:%S.%f} UTC+x"
+    lay(place, {f"{NAME}.ipynb": b"{}"})
+    os.utime(place / f"{NAME}.ipynb", (when.timestamp(), when.timestamp()))
+    os.chown(place, owner, -1)
+
+
+def changed(root):
+    """Whose file the system saw change later than it says."""
+    return {line.student for line in take(root)[2].lines if "the file was last changed at " in line.note}
+
+
+@needs_root
+def test_a_time_that_a_student_set_back_leaves_a_note_and_a_restored_exchange_none(tmp_path):
+    (tmp_path / "outbound").mkdir()
+    for number, student in enumerate(("ada", "bob")):
+        at(tmp_path, 0, student, 12345 + number)
+    at(tmp_path, 30, "copied", 0)
+    at(tmp_path, 30, "mallory", 12349)
+    assert changed(tmp_path) == {"mallory"}
+    for number, student in enumerate(("cem", "dan", "eve")):
+        at(tmp_path, 20, student, 12350 + number)
+    assert changed(tmp_path) == set()
 
 
 def test_a_copy_in_a_folder_of_the_submission_does_not_go_before_the_submission(tmp_path):

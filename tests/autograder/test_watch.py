@@ -21,8 +21,9 @@ from small_course import NAME as SMALL
 from small_course import RIGHT, command
 
 from autograder.commands import grading
+from autograder.gradebook import record
 from autograder.store import files
-from autograder.submissions import arrivals
+from autograder.submissions import arrivals, downloads
 from autograder.submissions.arrivals import Rest
 from autograder.submissions.handed_in import HandedIn, Line
 
@@ -172,16 +173,16 @@ def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatc
 @pytest.fixture
 def another(tmp_path, monkeypatch):
     """Starts a process that holds OUT until it is waited for, and returns its id."""
-    code = "import sys, pathlib\nfrom autograder.store import files\n"
-    code += "with files.only_writer(pathlib.Path(sys.argv[1])): print('holds', flush=True); sys.stdin.read()"
+    code = "import sys, pathlib\nfrom autograder.store import files\nout = pathlib.Path(sys.argv[1])\n"
+    code += "with files.{}: print('holds', flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     made = []
 
     def end(seconds):
         made[0].communicate("", timeout=60)
 
-    def start():
-        made.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out")], **pipes))
+    def start(holds="only_writer(out)"):
+        made.append(subprocess.Popen([sys.executable, "-c", code.format(holds), str(tmp_path / "out")], **pipes))
         assert made[0].stdout.readline() == "holds\n"
         monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=time.monotonic, sleep=end), raising=False)
         return made[0].pid
@@ -296,12 +297,63 @@ def test_whoever_waits_for_out_waits_so_long_and_not_longer(tmp_path, another):
     assert told == []
 
 
-def test_a_report_waits_for_a_batch(small, tmp_path, another):
+def test_a_second_one_who_watches_a_chapter_is_refused_for_neither_would_ever_end(graded, another, tmp_path):
+    holder = another(f"only_watcher(out, {SMALL!r})")
+    says = rf"another grader \(process {holder}\) watches {SMALL} there; wait until it has ended, or give another --out"
+    with pytest.raises(files.BusyError, match=says):
+        graded.watching.to_the_end(iter(()))
+    with files.only_watcher(tmp_path / "out", "07_other"), files.only_writer(tmp_path / "out"):
+        pass
+
+
+@pytest.fixture
+def typed(small, tmp_path, monkeypatch):
+    """What follows a verb that a person types while somebody watches, in an OUT in which Ada was graded."""
     out, chapter = tmp_path / "out", small.chapter(SMALL)
     classroom.record(out, classroom.verdict("ada", tiny=chapter), tiny=chapter)
+    (out / files.SEED).write_bytes(bytes(32))
+    [ada] = record.records(out, chapter)
+    (tmp_path / "term.toml").write_text('attempt = "last"')
+    hand_in(tmp_path / "in", "ada", courses.answered(small, SMALL, RIGHT), SMALL)
+    monkeypatch.setattr(grading, "grade_to_the_end", lambda request: 0)
+    return {
+        "report": [SMALL],
+        "feedback": [SMALL, "--zip", "folders", "--waiting"],
+        "contest": [ada.code, "double", "--reply", "Try it with 3."],
+        "term": [tmp_path / "term.toml"],
+        "forget": ["ada", "--yes"],
+        "grade": [SMALL, "--submissions", tmp_path / "in"],
+        "grade --due": [SMALL, "--submissions", tmp_path / "in", "--due", "2026-11-30T23:59+01:00"],
+    }
+
+
+@pytest.mark.parametrize("verb", ["report", "feedback", "contest", "term", "forget", "grade", "grade --due"])
+def test_whatever_a_person_types_waits_for_a_batch(small, tmp_path, another, typed, verb):
     another()
-    assert "waiting" in command("report", SMALL, "--out", out, root=small.root).stderr
-    assert "ada" in (out / "marks.csv").read_text()
+    done = command(verb.split()[0], *typed[verb], "--out", tmp_path / "out", root=small.root)
+    assert done.stderr.count("waiting: ") == 1
+
+
+def test_a_class_of_one_is_told_in_the_singular(small, tmp_path, typed):
+    out = tmp_path / "out"
+    assert "term.html: 1 student, 1 chapter\n" in command("term", *typed["term"], "--out", out, root=small.root).stdout
+    assert ".zip: of 1 student\n" in command("feedback", *typed["feedback"], "--out", out, root=small.root).stdout
+    assert "1 student · 1 chapter<" in (out / "term.html").read_text(encoding="utf-8")
+
+
+def test_who_waited_gathers_the_class_after_that_for_it_may_be_newer(small, tmp_path, another, typed, monkeypatch):
+    another()
+    events, end, gathered = [], files.time.sleep, downloads.gathered
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: (events.append("waited"), end(seconds)))
+    monkeypatch.setattr(downloads, "gathered", lambda *a, **how: (events.append("gathered"), gathered(*a, **how))[1])
+    command("grade", *typed["grade"], "--out", tmp_path / "out", root=small.root)
+    assert events == ["waited", "gathered"]
+
+
+def test_no_folder_is_made_where_there_is_none_to_wait_for(small, tmp_path, typed):
+    nowhere = tmp_path / "misspelt"
+    assert "nothing was graded" in command("term", *typed["term"], "--out", nowhere, root=small.root, code=2).stderr
+    assert not nowhere.exists()
 
 
 @pytest.fixture
