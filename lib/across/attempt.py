@@ -10,6 +10,7 @@ cell; IPython shows the sentence alone. These checks teach; points come from els
 
 from __future__ import annotations
 
+import dis
 import os
 import re
 import sys
@@ -28,6 +29,7 @@ from across.plain import NotPlainError, plain
 sharing.share()  # each chapter imports this module first
 
 _passed: set[str] = set()
+_NOWHERE = object()
 DONE = marked("looks right so far; your mark comes from more questions")
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
 SHOWN = 300  # characters of it
@@ -132,6 +134,9 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     Prints one line when the block ends well; with a `done` that begins with "recorded before", that of a prediction, it says
     whether the answer, the global of that name, is no longer the one that was measured first.
 
+    What the block binds, ends with it: the names of a cell are again what they were. So no check spoils another cell's, and no
+    later answer can rest on a check's, which is not there when it is graded.
+
     Otherwise raises NotAttempted (the answer raised NotImplementedError), Waiting, NotYet (a failed `expect` or assert), or
     Broke (any other exception, with the student's own line).
     """
@@ -142,7 +147,10 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
         self.after = [after] if isinstance(after, str) else list(after)
 
     def __enter__(self) -> attempt:
-        self.caller = sys._getframe(1).f_globals
+        frame = sys._getframe(1)
+        self.caller = frame.f_globals
+        bound = {each.argval for each in dis.get_instructions(frame.f_code) if each.opname == "STORE_NAME"}
+        self._before = {name: self.caller.get(name, _NOWHERE) for name in bound}
         _passed.discard(self.name)
         for first in self.after:
             if first not in _passed:
@@ -152,6 +160,17 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            self._told(error, trace)
+        finally:
+            for name, value in self._before.items():
+                if value is not _NOWHERE:
+                    self.caller[name] = value
+                else:
+                    self.caller.pop(name, None)
+
+    def _told(self, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Print that the block ended well, or raise what is to be said of its `error`."""
         if error is None:
             _passed.add(self.name)
             changed = self._changed()

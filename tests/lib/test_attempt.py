@@ -51,6 +51,14 @@ def test_a_right_answer_passes_and_says_so_in_one_line(capsys):
     assert plain(capsys.readouterr().out).startswith("✓ pick: looks right so far")
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_what_a_check_binds_ends_with_it_and_what_an_answer_binds_stays(notebook, holds):
+    answer = "calls = 0\ndef shares():\n    global calls\n    calls += 1\n    return [3, 4]"
+    check = f"with attempt('shares'):\n    for shares in (shares(),):\n        got = shares\n    expect({holds}, 'no')"
+    there = notebook(answer, check, "print(calls, shares(), 'got' in globals())")
+    assert there == "1 [3, 4] False\n"
+
+
 def test_a_failed_expectation_is_not_yet_with_its_sentence():
     with pytest.raises(NotYet, match=r"^pick: not yet\. you returned 3; expected a device string$"), attempt("pick"):
         expect(False, "you returned 3; expected a device string")
