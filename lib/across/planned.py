@@ -254,11 +254,8 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
-    stated = measured["predicted"]
-    for key, name in (
-        ("follow-up", "if it is so"),
-        ("if it is not",) * 2,
-    ):  # of older records the second was not stated
+    stated = measured["predicted"]  # in older records without what was said if it is not
+    for key, name in (("follow-up", "if it is so"), ("if it is not", "if it is not")):
         if fault is None and not math.isclose(stated.get(key, follow_up[name]), follow_up[name], rel_tol=1e-9):
             words = f"the follow-up was stated as {stated[key]:g} {name}, and `follow_up` says {follow_up[name]:g}"
             return Fault("restated", f"{words}; what was stated before the runs counts")
