@@ -163,7 +163,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow unless the command asks for it: so `-m classes` is what CI runs.
+    """Leave out what is slow unless the command asks for it: so `-m classes` is what tools/parts.py runs.
 
     Workers begin with what takes longest: begun last, one would still be at it while the others have nothing left.
     """

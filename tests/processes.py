@@ -5,7 +5,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,11 @@ from across import fresh
 from across._process import warm
 
 forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a process costs an import of TensorFlow")
+
+
+def often(names: Sequence[str], count: int = 3) -> list[Any]:
+    """Parameters of a test that takes seconds with each: the first few always, the others as `whole`."""
+    return [pytest.param(name, marks=pytest.mark.whole if at >= count else []) for at, name in enumerate(names)]
 
 
 def in_a_fresh_process(**how: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -105,6 +105,7 @@ def nightly(command: str) -> bool:
     return command.startswith(("uv run across lab --", "uv run across run 01 --lang"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "command", [pytest.param(each, marks=[pytest.mark.slow] if nightly(each) else []) for each in commands(PAGE)]
 )

@@ -45,6 +45,7 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 @needs_a_box
 @with_mutants
+@pytest.mark.whole
 def test_verify_says_which_wrong_answers_an_imported_courses_tests_accept_and_what_tells_them(
     weak: Course, monkeypatch
 ):
@@ -63,6 +64,7 @@ def test_verify_says_which_wrong_answers_an_imported_courses_tests_accept_and_wh
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_what_is_innocent_beside_a_solution_is_tried_in_a_box_too(tmp_path: Path):
     quiet = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n    double(2)\n"
     quiet += "assert not said.getvalue()"
@@ -74,6 +76,7 @@ def test_what_is_innocent_beside_a_solution_is_tried_in_a_box_too(tmp_path: Path
 
 @needs_a_box
 @with_mutants
+@pytest.mark.whole
 def test_nothing_is_said_of_tests_that_the_solution_itself_fails(tmp_path: Path):
     folder = nb.put(
         tmp_path / "nbg", "ps1/ps1.ipynb", nb.SMALL[1], nb.autograded("t", "import no_such_module\ndouble(2)")
@@ -110,6 +113,7 @@ def test_a_line_holds_of_the_solution_and_fails_of_the_wrong_answer():
         exec(lines[0], scope)
 
 
+@pytest.mark.whole
 def test_a_wrong_answer_that_never_ends_or_changes_what_it_is_given_is_told_and_harms_no_other():
     right = "def total(of):\n    return sum(of)\nfirst = base[0]"
     endless = "def total(of):\n    while True: pass\nfirst = base[0]"

@@ -32,6 +32,7 @@ def test_whoever_follows_the_page_has_a_course_that_grades(tmp_path: Path):
     assert page.stat().st_size > 0
 
 
+@pytest.mark.whole
 def test_the_smallest_course_builds_its_checks_do_what_they_must_and_it_grades(tmp_path: Path):
     root = tmp_path / "my courses" / "linear algebra 2"  # blanks are quoted where they must be
     said = command("new", root, columns=200).stdout
@@ -122,12 +123,14 @@ def graded(root: Path, checks: str, *preload: str) -> list[list[bool]]:
     return [[each == "True" for each in line.split()] for line in maps]
 
 
+@pytest.mark.whole
 def test_a_course_without_tensorflow_has_it_in_no_process(tmp_path: Path):
     maps = graded(tmp_path, CHECKS + LOADED)
     assert [tensorflow for _, tensorflow in maps] == [False] * 4
     assert [numpy for numpy, _ in maps[1:3]] == [True] * 2  # the look at a server's memory does see libraries
 
 
+@pytest.mark.whole
 def test_a_course_that_preloads_tensorflow_has_it_before_a_kernel_is_forked(tmp_path: Path):
     loaded = LOADED.replace("modules == []", "'tensorflow' in modules").replace("tf_is_there is False", "tf_is_there")
     maps = graded(tmp_path, CHECKS + loaded.replace("assert not [name", "assert [name"), "tensorflow")

@@ -171,12 +171,14 @@ def refusals(function, enough):
 
 
 @needs_groups
+@pytest.mark.whole
 def test_it_tells_that_forks_were_refused():
     assert refusals(bomb, 5) >= 5
     assert refusals(lambda: None, 1) == 0
 
 
 @root_only
+@pytest.mark.whole
 def test_an_ordinary_users_box_tells_that_forks_were_refused(as_nobody):
     assert as_nobody(lambda: refusals(bomb, 1)) == 1
     assert as_nobody(lambda: refusals(lambda: time.sleep(0.5), 1)) == 0

@@ -25,6 +25,7 @@ def taken_off(course, out):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_in_a_canvas_download_only_late_and_a_time_cost_points(small, tmp_path):
     source = lms_downloads.canvas(
         tmp_path / "submissions.zip", NAME, courses.answered(small, NAME, RIGHT)

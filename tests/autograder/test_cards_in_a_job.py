@@ -97,6 +97,7 @@ def job(course: Course, gpus: int | str | None = None) -> Job:
 
 @needs_a_box
 @needs_a_device
+@pytest.mark.whole
 def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(course: Course, lent: leases.Leases):
     marks = grade.grade_job(job(course), course).marks
     assert [(mark.exercise, mark.points) for mark in marks] == [("seen", 2.0)], marks
@@ -155,6 +156,7 @@ def beside(student):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_a_kernel_looks_for_its_cards_itself_after_a_server_and_a_copy_that_did_not():
     """If they had, it could see none: TensorFlow keeps what it found, and CUDA does not survive a fork."""
     env = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", **with_a_card("autograder.job.student_server")}

@@ -49,6 +49,7 @@ def graded(small, rubric, answers, reference=RIGHT):
     ],
     ids=["question_seconds", "reached by both", "cell_seconds", "notebook_seconds"],
 )
+@pytest.mark.whole
 def test_where_the_reference_needs_half_of_the_limit_too_there_is_no_mark(small, source, sleeps, more):
     rubric = forkserver.make_rubric(small, NAME, limits=SHORT | more)
     with pytest.raises(BusyError, match=r"this machine was busy: load \d+, \d+ cores; run again"):
@@ -56,12 +57,14 @@ def test_where_the_reference_needs_half_of_the_limit_too_there_is_no_mark(small,
 
 
 @pytest.mark.parametrize("source", [QUESTION, CELL], ids=["asked", "executed"])
+@pytest.mark.whole
 def test_where_the_reference_is_quick_the_answer_was_slow(small, rubric, source):
     marks, _ = graded(small, rubric, {"double": source.format(LOOP)})
     assert (marks["double"].result, marks["double"].fault) == (Result.TIMEOUT, Fault.LIMIT)
     assert marks["shift"].result is Result.PASSED
 
 
+@pytest.mark.whole
 def test_the_kernel_has_ended_before_the_reference_is_asked(small, rubric, monkeypatch):
     kernels, alive = [], []
 
@@ -88,6 +91,7 @@ def test_the_references_own_text_never_ends_in_a_recorded_timeout(small, rubric,
         graded(small, rubric, slow, RIGHT | slow)
 
 
+@pytest.mark.whole
 def test_where_another_cell_makes_the_references_own_text_hang_it_is_recorded_in_the_end(small, rubric):
     other = {"shift": f"def double(x):\n    {LOOP}\n\ndef shift(x, by):\n    return x + by"}
     marks, verdict = graded(small, rubric, other)

@@ -265,6 +265,7 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_an_operation_that_a_chapter_allows_is_let_into_its_graphs_and_into_no_others(counting: Course):
     rubric = forkserver.make_rubric(counting, NAME)
     assert rubric.chapter.allowed_ops == ("Bincount",)

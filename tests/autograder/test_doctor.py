@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from boxed import needs_a_box
 
 
@@ -15,6 +16,7 @@ def doctor(course, **environment):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_a_machine_that_grades_is_told_so(fixture_course):
     code, said = doctor(fixture_course)
     assert (code, said.partition(": ")[2]) == (

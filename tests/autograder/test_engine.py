@@ -42,6 +42,7 @@ def test_a_class_gets_its_marks(small, hand_in, tmp_path):
     }
 
 
+@pytest.mark.whole
 def test_a_mark_does_not_depend_on_which_signals_the_command_ignores(small, own_small, hand_in, tmp_path):
     hangs_up = "import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n\ndef double(x):\n    return 2 * x"
     folder = hand_in("ada", RIGHT | {"double": hangs_up})
@@ -67,6 +68,7 @@ def test_only_what_changed_is_graded_again(small, hand_in, tmp_path):
     assert sorted(third.graded) == ["ada", "bob"]
 
 
+@pytest.mark.whole
 def test_the_same_answers_are_asked_with_the_same_inputs_and_other_classes_with_others(small, hand_in, tmp_path):
     folder = hand_in("ada")
     seeds = []
@@ -124,6 +126,7 @@ def test_equal_answers_are_graded_once_and_each_has_a_record_of_their_own(small,
     assert courses.graded(small, NAME, folder, tmp_path / "out").graded == []
 
 
+@pytest.mark.whole
 def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(own_small, hand_in, tmp_path):
     folder = hand_in("ada", RIGHT | {"double": "def double(x):\n    return 3 * x"})
     courses.graded(own_small, NAME, folder, tmp_path / "out")
@@ -132,6 +135,7 @@ def test_checks_that_are_mended_while_the_servers_are_warm_count_at_once(own_sma
     assert points(own_small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
+@pytest.mark.whole
 def test_who_was_left_by_a_fault_stays_in_the_marks_until_graded(small, hand_in, tmp_path, monkeypatch):
     out, real = tmp_path / "out", intake.read
     for student in ("ada", "bob"):
@@ -179,6 +183,7 @@ def jobs_of(monkeypatch, reference=lambda job, real: real(job)):
     return begun
 
 
+@pytest.mark.whole
 def test_a_new_class_is_graded_beside_the_reference_and_each_job_once(small, hand_in, tmp_path, monkeypatch):
     for student, answers in (("ada", RIGHT), ("bob", {}), ("cem", RIGHT | {"double": "def double(x):\n    return 1"})):
         folder = hand_in(student, answers)
@@ -225,6 +230,7 @@ def test_who_may_be_recorded_waits_for_the_reference(small, hand_in, tmp_path, m
     assert list(points(small, tmp_path / "out")) == ["ada"]
 
 
+@pytest.mark.whole
 def test_a_reference_that_fails_beside_others_is_graded_again_alone(small, hand_in, tmp_path, monkeypatch):
     folder, tried = hand_in("ada"), []
 
@@ -242,6 +248,7 @@ def test_a_reference_that_fails_beside_others_is_graded_again_alone(small, hand_
     assert points(small, tmp_path / "out")["ada"]["double"] == (2.0, "passed")
 
 
+@pytest.mark.whole
 def test_who_watches_grades_the_reference_once_while_nothing_of_it_and_of_its_servers_changes(
     own_small, hand_in, tmp_path, monkeypatch
 ):
@@ -330,6 +337,7 @@ def written(out):
     return {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.whole
 def test_a_rehearsal_of_changed_checks_shows_the_marks_that_would_change_and_writes_nothing(
     small, own_small, hand_in, tmp_path
 ):
@@ -366,6 +374,7 @@ def test_a_rehearsal_of_a_new_class_makes_no_folder(small, hand_in, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.whole
 def test_the_same_answers_rehearsed_from_what_was_taken_of_them_get_the_same_inputs(small, hand_in, tmp_path):
     out = tmp_path / "out"
     hand_in("bob", {})

@@ -41,6 +41,7 @@ def run(course, *arguments, code=0):
     return done.stdout + done.stderr
 
 
+@pytest.mark.whole
 def test_a_verdict_is_had_again_from_what_was_kept_and_where_the_checks_are_others_the_commit_is_named(
     committed, tmp_path
 ):
@@ -174,6 +175,7 @@ def test_who_waits_or_is_blank_has_no_mistake(out):
     assert contests.others(class_, "cy", marks["why"]) == []
 
 
+@pytest.mark.whole
 def test_a_contested_mark_is_graded_again_and_answered_by_the_code_of_its_page(own_small, tmp_path):
     folder, out = tmp_path / "submissions", tmp_path / "out"
     for student in ("ada", "bo"):

@@ -157,6 +157,7 @@ def test_a_column_is_named_where_it_is_called_otherwise_and_other_points_are_ref
     assert canvas_imports(tmp_path / "filled.csv")["101"] == {"7002": "4"}
 
 
+@pytest.mark.whole
 def test_with_a_roster_the_numbers_of_the_files_still_say_who_is_who(checked: Course, tmp_path: Path):
     out, roster = tmp_path / "out", tmp_path / "class.csv"
     roster.write_text("id,name,email\nm1,Ada Lovelace,ada@u.example\nm2,Bob Brown,bob@u.example\n", encoding="utf-8")
@@ -191,6 +192,7 @@ def test_a_worksheet_of_moodle_comes_back_with_its_grades(checked: Course, tmp_p
     assert "names no Identifier, Grade" in other.stderr
 
 
+@pytest.mark.whole
 def test_what_waits_for_a_mark_by_hand_is_not_exported_unless_said(small: Course, hand_in, tmp_path: Path):
     out = tmp_path / "out"
     command("grade", "90", "--submissions", hand_in("ada"), "--out", out, root=small.root)

@@ -17,6 +17,7 @@ MAY = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False
 
 
 @pytest.mark.skipif(not MAY, reason="disks of a chosen size need a mount namespace, and this user may not make one")
+@pytest.mark.whole
 def test_a_full_or_read_only_disk_is_named_and_nothing_is_lost(tmp_path):
     ran = subprocess.run(
         ["unshare", "-m", sys.executable, str(HERE / "full_disk.py"), str(tmp_path)],

@@ -99,6 +99,7 @@ def test_who_ends_the_run_keeps_what_was_as_usual():
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_a_class_of_which_more_than_a_fifth_stops_at_one_limit_is_not_recorded_until_somebody_says_so(
     own_small, hand_in, tmp_path
 ):

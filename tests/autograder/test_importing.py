@@ -188,6 +188,7 @@ def test_what_lies_beside_a_notebook_is_handed_out_with_it_and_no_hidden_test_is
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_nbgraders_example_course_gets_the_marks_that_nbgrader_gave_it(tmp_path: Path):
     shutil.copytree(EXAMPLE / "source" / "ps1", tmp_path / "nbg" / "source" / "ps1")
     made = importing.import_course(tmp_path / "nbg", tmp_path / "course")

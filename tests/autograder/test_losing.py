@@ -83,6 +83,7 @@ def test_losing_it_at_any_test_earns_nothing_for_the_exercise_and_costs_no_other
     assert marks["shift"].points == 3.0, (marks["shift"], verdict.notes)
 
 
+@pytest.mark.whole
 def test_a_notebook_that_sleeps_its_time_away_earns_what_was_seen_to_pass_at_most(course, rubric):
     marks, _ = graded(course, rubric, "time.sleep(5.5)\n" + AT.format(n=2, act="time.sleep(60)"))
     assert marks["double"].points == 0.0
@@ -97,6 +98,7 @@ def double(x):
 """
 
 
+@pytest.mark.whole
 def test_an_answer_that_was_slow_because_others_had_the_processors_gets_another_life(course, rubric):
     spins = "import time\nends = time.monotonic() + 3\nwhile time.monotonic() < ends: pass"
     others = [subprocess.Popen([sys.executable, "-c", spins]) for _ in range(6 * (os.cpu_count() or 1))]
@@ -120,6 +122,7 @@ def test_what_a_check_is_made_to_print_does_not_keep_the_next_one_from_printing(
     assert marks["double"].points == 6.0, verdict.evidence.outcomes
 
 
+@pytest.mark.whole
 def test_a_kernel_that_ends_when_little_time_is_left_for_another_is_no_fault_of_this_machine(tmp_path, monkeypatch):
     # each kernel needs 2 s for its first cell; the second has 1.5 s from when it listens, however long anything took to start,
     # and no third one for having waited for a processor: that is the test above
@@ -151,6 +154,7 @@ def double(x):
 """
 
 
+@pytest.mark.whole
 def test_nobody_learns_that_a_guess_was_wrong_and_guesses_again_in_another_life(tmp_path):
     checks = CHECKS.replace('x=1) == 2, "No."', 'x=1) == 2, "No."\n    assert student.ask(doubled, x=10) == 20, "No."')
     course = courses.write(tmp_path, NAME, SOURCE, checks)
@@ -168,12 +172,14 @@ def test_a_check_that_never_ends_is_the_authors_and_costs_no_other_exercise(cour
     assert [each.test for each in verdict.evidence.outcomes if each.broke] == ["test_thrice"]
 
 
+@pytest.mark.whole
 def test_a_check_that_does_not_end_on_the_reference_either_is_nobodys_fault(course, rubric):
     for_ever = AT.format(n=3, act="return 'for ever'")
     with pytest.raises(BusyError, match="double: question_seconds"):
         graded(course, rubric, for_ever, reference=for_ever + "\n")
 
 
+@pytest.mark.whole
 def test_a_check_that_does_not_end_on_the_references_own_text_is_tried_once_more(course, rubric, monkeypatch):
     monkeypatch.setattr(grade, "_beside", lambda job, *_: clocks.Reference(dict(job.reference), lambda *_: False))
     for_ever = AT.format(n=3, act="return 'for ever'")

@@ -105,6 +105,7 @@ def whose_first_thread_has_ended():
 
 
 @pytest.mark.parametrize("hog", [kept_for_itself, unseen, whose_first_thread_has_ended])
+@pytest.mark.whole
 def test_memory_that_a_hog_keeps_out_of_sight_ends_its_box(as_nobody, hog):
     assert as_nobody(ended(hog)) == [True, True]
 
@@ -145,6 +146,7 @@ def a_pool_that_shares():
 
 
 @pytest.mark.parametrize("pool", [a_pool_of_idle_forks, a_pool_that_shares])
+@pytest.mark.whole
 def test_what_many_processes_share_is_counted_once(as_nobody, pool):
     assert as_nobody(ended(pool, POOL + 1)) == [False, False]
 

@@ -111,6 +111,7 @@ def test_closing_ends_pages_that_never_end(tmp_path):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.whole
 def test_the_command_can_be_stopped_while_a_page_never_ends(tmp_path, stop):
     """As `autograder report` would be: in a group of processes of its own, that gets the signal as a whole."""
     program = """

@@ -127,6 +127,7 @@ def test_two_graders_of_one_class_at_once_neither_lose_nor_double_a_mark(tmp_pat
     assert_each_is_there_once(outs[0], url)
 
 
+@pytest.mark.whole
 def test_a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing(tmp_path, url, server):
     cutter = create_engine(server, isolation_level="AUTOCOMMIT")
     cut = text("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = :name")

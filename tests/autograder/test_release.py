@@ -135,6 +135,7 @@ def test_who_grades_with_other_versions_than_the_release_has_is_told(monkeypatch
 
 
 @pytest.mark.parametrize("name", find().chapters)
+@pytest.mark.whole
 def test_no_reference_no_check_and_no_listed_answer_of_this_course_is_in_its_bundle(name: str, tmp_path: Path):
     course, out = find(), tmp_path / "handout"
     command("release", name, "--out", out, root=course.root)

@@ -163,6 +163,7 @@ def test_a_submission_is_graded_on_simulated_gpus(course: Course, rubric: Rubric
 
 @needs_a_box
 @needs_a_gpu
+@pytest.mark.whole
 def test_two_submissions_at_once_have_each_their_own(course: Course, rubric: Rubric):
     """One fills 256 MiB of its second GPU whenever it is asked; the other finds its own empty all the while."""
     with ThreadPoolExecutor(2) as pool:
@@ -173,6 +174,7 @@ def test_two_submissions_at_once_have_each_their_own(course: Course, rubric: Rub
 
 @needs_a_box
 @needs_a_gpu
+@pytest.mark.whole
 def test_a_crash_of_the_device_is_nobodys_mark_and_a_crash_of_the_answers_own_is(course: Course, rubric: Rubric):
     with pytest.raises(
         InfrastructureError, match="asked about product: the kernel crashed on simulated GPUs, and does not"
@@ -181,6 +183,7 @@ def test_a_crash_of_the_device_is_nobodys_mark_and_a_crash_of_the_answers_own_is
     assert graded(course, rubric, product=CRASHES)["product"][0] == 0.0
 
 
+@pytest.mark.whole
 def test_where_none_can_be_simulated_it_is_the_machines_fault_with_its_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -197,6 +200,7 @@ def test_where_none_can_be_simulated_it_is_the_machines_fault_with_its_mend(
     assert "is on the PATH: install one" in ended.stderr
 
 
+@pytest.mark.whole
 def test_cards_for_a_chapter_that_asks_for_none_have_its_witnesses_gpus_built_before_any_box(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

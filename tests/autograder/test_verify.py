@@ -233,6 +233,7 @@ def test_wrong_rules_and_thoughtless_answers_that_earn_too_much_and_strict_visib
     assert "the visible check refuses what is right" in worth("right", (1.0,), "✗ pick: not yet.")[0]
 
 
+@pytest.mark.whole
 def test_an_answer_is_asked_on_each_seed_and_looked_at_by_the_visible_check(fixture_course):
     right = build.solution_source(fixture_course, CHAPTER)["place"]
     wrong = right.replace("placed[op.variable] if op.variable else op.pin or default", "op.pin or default")
@@ -267,6 +268,7 @@ def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fi
 
 
 @with_mutants
+@pytest.mark.whole
 def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
     monkeypatch.undo()
     made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False, exercises=["place"])

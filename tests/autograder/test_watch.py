@@ -378,6 +378,7 @@ def grader(small, tmp_path):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_the_command_marks_what_arrives_and_ends_at_ctrl_c(grader):
     process, give, marks, log = grader
     give("ada", double="def double(x):\n    return 3 * x")

@@ -218,6 +218,7 @@ OF_EACH_KIND = ("empty lists", "numbers of a million digits", "one key again and
 @pytest.mark.parametrize(
     "file", [pytest.param(each, marks=() if each in OF_EACH_KIND else pytest.mark.slow) for each in LARGE]
 )
+@pytest.mark.whole
 def test_a_file_at_the_cap_is_read_within_time_and_memory(place, file):
     data = LARGE[file]()
     assert len(data) <= MOST

@@ -217,6 +217,7 @@ OF_EACH_KIND = (
 @pytest.mark.parametrize(
     "lie", [pytest.param(each, marks=() if each in OF_EACH_KIND else pytest.mark.slow) for each in LIES]
 )
+@pytest.mark.whole
 def test_a_frame_at_the_cap_is_answered_within_time_and_memory(lie):
     header, body = LIES[lie](), BODIES.get(lie, b"")
 

@@ -72,6 +72,7 @@ def test_machines_that_meet_compare_versions_and_clocks_and_end_as_soon_as_all_h
     assert third["clock", "worker:2"] == "The clock of worker:2, this machine, is 3600.0 s ahead of all others."
 
 
+@pytest.mark.whole
 def test_a_machine_that_gets_out_and_lets_nobody_in_is_named_by_all():
     first, second, third = met({}, {}, {"walled": True}, seconds=8)
     assert first.keys() == second.keys() == third.keys() == {("one way", "worker:2")}

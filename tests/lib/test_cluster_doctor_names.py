@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from processes import forked
+from processes import forked, often
 
 from across import hangs
 from across._cluster_doctor import gathering, rules
@@ -43,7 +43,7 @@ def looked(run: Run) -> list[Finding]:
     return rules.diagnose(facts)
 
 
-@pytest.mark.parametrize("name", hangs.names())
+@pytest.mark.parametrize("name", often(hangs.names()))
 def test_the_cause_is_named_first_and_within_its_time(name: str):
     with hangs.running(name) as run:
         until = time.monotonic() + SECONDS

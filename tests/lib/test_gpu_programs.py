@@ -13,6 +13,7 @@ needs = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU h
 
 @needs
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.whole
 def test_a_program_prints_what_is_written(built, name):
     assert gpu_programs.printed(PROGRAMS[name]) == PROGRAMS[name].prints.strip()
 

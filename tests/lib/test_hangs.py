@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import ended, forked
+from processes import ended, forked, often
 
 from across import hangs
 from across._hanging.failures import FAILURES
@@ -60,7 +60,7 @@ SAYS = {  # what stands in a log, besides the message of the failure itself; a t
 
 
 @forked
-@pytest.mark.parametrize("name", hangs.names())
+@pytest.mark.parametrize("name", often(hangs.names()))
 def test_it_fails_as_it_says_and_names_who_is_guilty(name: str):
     case = hangs.show(name, seconds=90, quiet=2.0)
     ends = {task: end.how for task, end in case.tasks.items()}

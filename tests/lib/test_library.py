@@ -61,6 +61,7 @@ def test_types_are_for_others_too():
     assert (ROOT / "lib/across/py.typed").is_file()
 
 
+@pytest.mark.whole
 def test_what_serves_programs_of_ones_own_needs_five_distributions():
     asked = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
     assert asked == {"cloudpickle", "matplotlib", "numpy", "rich", "tensorflow"}

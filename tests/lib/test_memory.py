@@ -42,6 +42,7 @@ def on_gpu(mib: int) -> tf.Tensor:
 
 
 @simulated
+@pytest.mark.whole
 def test_a_growing_gpu_takes_regions_as_the_rule_says_and_gives_empty_ones_back_for_a_larger(built):
     def regions() -> list[float]:
         (gpu,) = tf.config.list_physical_devices("GPU")
@@ -100,6 +101,7 @@ def test_a_program_that_is_refused_asks_for_a_tenth_less_until_it_fits(built):
 
 
 @simulated
+@pytest.mark.whole
 def test_a_program_out_of_memory_says_so_and_what_others_hold_stays_theirs(built):
     asks = [programs.Ask("early", part=0.6, growth=True, drops=True), programs.Ask("late", part=0.6, growth=True)]
     shared = programs.share(asks)

@@ -115,6 +115,7 @@ def test_answers_that_were_not_saved_yet_are_no_new_beginning(course: Path):
     assert knows(path)
 
 
+@pytest.mark.whole
 def test_the_command_says_what_it_did_and_what_it_cannot_do(course: Path):
     worked_on(course / "02_jobs.ipynb")
     done = across("reset", "02")

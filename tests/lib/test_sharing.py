@@ -51,6 +51,7 @@ def test_neither_its_server_nor_the_copy_beside_it_has_looked(served: None):
     assert said(ASK, BESIDE)[1] == ([], False)
 
 
+@pytest.mark.whole
 def test_a_cold_kernel_looks_when_it_imports_what_each_chapter_imports_first(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(KernelProvisionerFactory.instance(), "default_provisioner_name", "local-provisioner")
     assert said(ASK, **with_a_card("across.attempt")) == [(["3", "0"], True)]
@@ -63,6 +64,7 @@ def test_without_a_driver_tensorflow_is_not_imported_to_look():
     assert done.stdout == "False\n"
 
 
+@pytest.mark.whole
 def test_with_a_broken_driver_a_chapter_begins_and_who_asks_for_a_card_is_told():
     code = "from pathlib import Path\nfrom tensorflow.python import pywrap_tfe\nimport tensorflow as tf\n"
     code += "def broken(): raise tf.errors.InternalError(None, None, 'no driver answers')\n"

@@ -33,6 +33,7 @@ def said(program: Callable[[], Any], **how: Any) -> str:
 
 @needs
 @in_a_fresh_process(gpus=2)
+@pytest.mark.whole
 def test_they_are_called_simulated():
     table = repr(devices.here())
     assert "2 simulated GPUs here: no card, this machine's memory." in table
@@ -65,6 +66,7 @@ def test_a_chapter_takes_logical_cpus_where_none_can_be_simulated_and_says_why()
 
 
 @needs
+@pytest.mark.whole
 def test_keras_trains_by_its_default_compile_without_a_warning(built):
     def fit():
         import warnings

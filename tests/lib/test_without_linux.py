@@ -123,6 +123,7 @@ def test_every_module_can_be_imported(elsewhere: dict[str, str]):
     said(elsewhere, "-c", "import importlib\n" + "\n".join(f"importlib.import_module({name!r})" for name in names))
 
 
+@pytest.mark.whole
 def test_doctor_says_what_is_different_here(elsewhere: dict[str, str]):
     facts = json.loads(said(elsewhere, "-c", "from across.cli import main; main()", "doctor", "--json"))
     assert facts["warm_kernels"] is False

@@ -1,4 +1,4 @@
-"""The chapters of the course for tests that take minutes with all of them: one of each kind always, the others nightly."""
+"""The chapters of the course for tests that take minutes with all of them: one of each kind is `whole`, the others nightly."""
 
 from __future__ import annotations
 
@@ -13,5 +13,8 @@ OF_EACH_KIND = (
 )
 chapters = pytest.mark.parametrize(
     "chapter",
-    [pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.slow) for name in find().chapters],
+    [
+        pytest.param(name, marks=pytest.mark.whole if name in OF_EACH_KIND else pytest.mark.slow)
+        for name in find().chapters
+    ],
 )

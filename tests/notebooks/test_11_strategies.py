@@ -41,6 +41,7 @@ def trained() -> dict[tuple[int, int, int], Any]:
     return fresh.run(lambda: {each: fitted(*each) for each in asked}, cpus=4, timeout=240)
 
 
+@pytest.mark.whole
 def test_an_uneven_first_batch_fails_in_addn(trained):
     assert "AddN must have the same size and shape" in trained[20, 10, 4]
 

@@ -15,6 +15,7 @@ DATASETS = [(9, 8), (10, 10), (13, 6), (7, 5), (11, 4), (9, 9), (23, 10), (5, 7)
 
 
 @in_a_fresh_process(cpus=4)
+@pytest.mark.whole
 def test_a_batch_is_dealt_out_as_the_checks_say():
     import tensorflow as tf
 
@@ -95,6 +96,7 @@ def run_in_parts(stops: list[int], folder: str) -> list[np.ndarray]:
     return model.get_weights()
 
 
+@pytest.mark.whole
 def test_a_run_in_parts_ends_with_the_very_weights_of_a_run_in_one_piece(tmp_path):
     def both() -> list[list[np.ndarray]]:
         return [run_in_parts(stops, str(tmp_path / str(len(stops)))) for stops in ([9], [4, 9])]

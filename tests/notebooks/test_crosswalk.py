@@ -125,6 +125,7 @@ def test_a_program_has_its_name_or_the_one_of_today_and_asserts():
         assert len(each.tried.splitlines()) <= 5, each.name
 
 
+@pytest.mark.whole
 def test_every_program_runs_and_stands_on_the_page(tmp_path):
     """All in one fresh process."""
     done = subprocess.run(
