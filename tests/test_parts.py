@@ -88,6 +88,10 @@ def test_every_part_is_a_mark_that_the_usual_run_leaves_out_and_ci_runs_what_is_
     assert all(f"not {name}" in options["addopts"] for name in parts.PARTS)
     assert parts.PARTS.keys() < {each.partition(":")[0] for each in options["markers"]}
     assert "uv run python tools/parts.py" in (ROOT / ".ci/run").read_text().splitlines()
+    nightly = re.findall(
+        r'-m "?((?:\w+ or )*\w+)"? tests/$', (ROOT / ".github/workflows/nightly.yml").read_text(), re.MULTILINE
+    )
+    assert parts.PARTS.keys() <= {name for said in nightly for name in said.split(" or ")}
 
 
 @pytest.mark.whole
