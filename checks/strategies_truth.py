@@ -87,7 +87,8 @@ def programmed(student, style, replicas, per_replica, rate, data, new, traced):
 
     from across import tracing
 
-    width, batches_of, epochs_of, losses, made = np.shape(data[0])[1], {"fit": [], "evaluate": []}, [], [], []
+    width, epochs_of, losses, made = np.shape(data[0])[1], [], [], []
+    batches_of = {"fit": ([], []), "evaluate": ([], [])}  # how many pairs each has; the first number of every x
 
     def dense(size):
         return tf.keras.layers.Dense(size, kernel_initializer="ones")
@@ -116,10 +117,11 @@ def programmed(student, style, replicas, per_replica, rate, data, new, traced):
         if isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
             pairs = itertools.islice(x, 99)  # one that repeats has no end
         else:
-            pairs = [] if y is None else [[part[at : at + size] for part in (x, y)] for at in range(0, len(x), size)]
-        for pair in pairs:
-            whole = [np.concatenate(strategy.experimental_local_results(each)) for each in pair[:2]]
-            batches_of[what].append(whole)
+            pairs = [] if y is None else [[x[at : at + size]] for at in range(0, len(x), size)]
+        for each, *_ in pairs:
+            whole = np.concatenate(strategy.experimental_local_results(each))
+            batches_of[what][0].append(len(whole))
+            batches_of[what][1].extend(float(row[0]) for row in whole)
 
     def build():
         model = styles[style]()
@@ -174,9 +176,8 @@ def programmed(student, style, replicas, per_replica, rate, data, new, traced):
     return did, [weights, found], graph.graph_def, [graph.inputs, graph.outputs], values
 
 
-WEIGHTS, BATCHES = list_of(array()), list_of(row(array(), array()))
-DID = row(whole, truth, list_of(whole), whole, number, number, whole, BATCHES, BATCHES, list_of(number), WEIGHTS)
-SEEN = row(DID, row(WEIGHTS, number).named("weights and a loss"), anything, anything, anything)
+BATCHES = row(list_of(whole), list_of(number))
+RETURNED = row(list_of(array()), number).named("weights and a loss")
 
 
 class Programmed:
@@ -194,9 +195,12 @@ class Programmed:
         )
         asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": self.base, "traced": traced}
         answer = student.ask(programmed, **asked, data=self.data, new=self.new)
-        did, (self.weights, self.loss), *self.graph = SEEN(answer, "`program` led to")
+        facts = (whole, truth, list_of(whole), whole, number, number, whole, BATCHES, BATCHES, list_of(number))
+        did = row(*facts, row(array([self.width, 1]), array([1])))
+        seen = row(did, RETURNED, anything, anything, anything)(answer, "`program` led to")
+        did, (self.weights, self.loss), *self.graph = seen
         self.models, self.scoped, self.copies, self.counters, self.rate, self.decay, self.epochs = did[:7]
-        self.trained_on, self.tested_on, self.losses, self.after = did[7:]
+        (self.trained_on, self.of_data), (self.tested_on, self.of_new), self.losses, self.after = did[7:]
         self.says = (
             f"`program(strategy, build, data, new, {per_replica}, {self.base:g})` of a {style} model, {n} replicas:"
         )

@@ -279,8 +279,7 @@ def alike(weights: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
 
 def check_batches(seen: Programmed) -> None:
     """What `fit` was given: all replicas share each batch evenly, batches are as large as asked, nearly all examples."""
-    n, size, data, batches = seen.n, seen.size, seen.data, seen.trained_on
-    sizes, many = [len(x) for x, _ in batches], len(data[0])
+    n, size, sizes, many = seen.n, seen.size, seen.trained_on, len(seen.data[0])
     assert sizes, f"{seen.says} `fit` was given no batches."
     text_ = f"{seen.says} `fit` was given {many} examples in batches of {sizes}"
     if sizes[0] == size // n:
@@ -291,7 +290,7 @@ def check_batches(seen: Programmed) -> None:
         raise Misconception("fit_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
     if many - sum(sizes) >= n:
         raise Misconception("fit_drops", f"{text_}; {many - sum(sizes)} are lost, and fewer than {n} need be.")
-    same = all(np.array_equal(np.concatenate([batch[i] for batch in batches]), data[i][: sum(sizes)]) for i in range(2))
+    same = np.array_equal(seen.of_data, seen.data[0][: sum(sizes), 0])
     assert same, f"{text_}, not those of `data` in their order."
 
 
@@ -308,7 +307,7 @@ def check_rate(seen: Programmed) -> None:
 
 def check_tested(seen: Programmed) -> None:
     """The loss is the model's own, after training, of all pairs of `new` that replicas can share."""
-    says, n, sizes = seen.says, seen.n, [len(x) for x, _ in seen.tested_on]
+    says, n, sizes = seen.says, seen.n, seen.tested_on
     as_built = [np.ones((seen.width, 1)), np.zeros(1)]
     assert not alike(seen.after, as_built), f"{says} the model's weights are as they were built: it was not trained."
     (x, y), *_ = dealt(seen.new, n, len(seen.new[0]))
@@ -320,7 +319,7 @@ def check_tested(seen: Programmed) -> None:
         raise Misconception("loss_of_fit", f"{says} it returned the loss of `fit`; expected that of `evaluate`.")
     assert sizes, f"{says} `evaluate` was not called."
     text_ = f"{says} `evaluate` was given batches of {sizes}"
-    if np.array_equal(seen.tested_on[0][0], seen.data[0][: sizes[0]]):
+    if np.array_equal(seen.of_new, seen.data[0][: sum(sizes), 0]):
         raise Misconception("tests_on_data", f"{text_} of `data`; expected `new`.")
     if any(each % n for each in sizes):
         raise Misconception("evaluate_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
