@@ -240,6 +240,7 @@ MISREAD = {
     "rows_once": "a share's rows are read, and their gradients written: twice.",
     "servers_wait": "nobody waits for the slowest at the servers: the replicas' examples per second add up.",
     "nobody_slow": "the slow replica is not in it.",
+    "awake_alone": "one replica alone is the last one, and sleeps, too.",
     "rate_of_base": "each run has a `rate` of its own.",
     "base_alone": "the base is a run like another: its own batch and what crosses in it count.",
 }
@@ -259,6 +260,7 @@ def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
         }.get(wrong, max(1.0, n / machine["cores"]))
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
         work, slow = fixed + machine["example"] * share * turns, 0.0 if wrong == "nobody_slow" else run["slow"]
+        slow = 0.0 if wrong == "awake_alone" and n == 1 else slow
         rate = base["rate"] if wrong == "rate_of_base" else run["rate"]
         table = 0 if wrong == "no_table" else 256 * run["table"]
         if wrong == "nothing_crosses":

@@ -18,7 +18,7 @@ from autograder.probe.asking import Misconception, exercise
 
 def check_step(student: Any, rng: np.random.Generator, shares: list[int]) -> None:
     """Two steps of a small network of three layers on `shares`, against one device that has all examples."""
-    widths, rate = [6, *(int(each) for each in rng.integers(6, 9, size=2)), int(rng.integers(3, 5))], 0.25
+    widths, rate = [6, *(int(each) for each in rng.integers(6, 9, size=2)), 10], 0.25  # 10 classes, as said
     weights = [rng.normal(size=shape).astype(np.float32) for shape in itertools.pairwise(widths)]
     parts = [
         (rng.normal(size=(share, 6)).astype(np.float32), rng.integers(0, widths[-1], size=share)) for share in shares
@@ -231,6 +231,7 @@ def test_each_way_sends_what_it_sends(student, rng):
     slow, rows = float(rng.integers(2, 9)) / 10, int(rng.integers(1, 9)) * 10_000
     drawn = [
         *[("all-reduce", n, changes) for n, changes in ((2, {}), (5, {"slow": slow}), (4, {"table": rows}), (8, {}))],
+        *[(way, 1, {"slow": slow}) for way in ("all-reduce", "servers")],
         *[("gpus", n, {"packs": packs}) for n in (1, 2, 4) for packs in (0, 1)],
         *[("servers", n, changes) for n, changes in ((1, {}), (2, {}), (3, {"slow": slow}), (4, {"table": rows}))],
     ]

@@ -86,8 +86,8 @@ def logits(w, x):
 # %% [markdown]
 # ### Exercise: `replica_step` (3 points)
 # One step of one replica. The loss is the cross-entropy of `logits(w, x)`, its mean over all `batch` examples of *all*
-# replicas. Shares may differ. Each copy of `w` descends by `rate` times the gradient of that whole loss. Return this
-# replica's part of the loss. Roughly 7 lines.
+# replicas. Shares may differ. Each copy of `w` descends by `rate` times the gradient of that loss; *one* `all_reduce`
+# takes all. Return this replica's part of the loss. Roughly 7 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -137,9 +137,9 @@ with attempt("replica_step"):
     expect(abs(alone[0] - 3.1310) < 1e-3, f"one replica: the first loss is {alone[0]:.4f}; expected a mean over 60")
     says = f"one replica, rate 2: the loss went from {alone[0]:.4f} to {alone[1]:.4f}"
     expect(abs(alone[1] - 2.3509) < 1e-3, f"{says}; expected 2.3509: all of `w` at once, by `rate` times its gradient?")
-    for shares, own in (([30, 30], [1.6352, 1.4958]), ([50, 7, 3], [2.6131, 0.4318, 0.0861])):
-        losses, copies, parts = trained(replica_step, shares)
-        says = f"shares of {shares}:"
+    for split, own in (([30, 30], [1.6352, 1.4958]), ([50, 7, 3], [2.6131, 0.4318, 0.0861])):
+        losses, copies, parts = trained(replica_step, split)
+        says = f"shares of {split}:"
         print(says, *(f"{loss:.4f}" for loss in losses), "one device:", *(f"{loss:.4f}" for loss in alone))
         apart = max(np.ptp(each, axis=0).max() for each in copies)
         expect(apart < 1e-5, f"{says} the copies of a weight differ by {apart:.2g}; what do replicas exchange?")
@@ -153,7 +153,7 @@ with attempt("replica_step"):
 
 # %% [markdown]
 # ## What crosses
-# GPUs add gradients along a *tree*: `HierarchicalCopyAllReduce`. Six of them cross one by one, or concatenated into
+# Here GPUs add gradients along a *tree*: `HierarchicalCopyAllReduce`. Six of them cross one by one, or concatenated into
 # one *pack*. Which copies will two devices make? Count:
 
 
@@ -191,7 +191,7 @@ ONE = {
     "batch": 512,  # examples of all replicas together
     "packs": 1,  # of gpus: 0, each gradient by itself
     "table": 0,  # rows of 64 numbers, 256 bytes; to 100,000, not of gpus
-    "slow": 0.0,  # seconds that the last replica sleeps in a step; to 1, not of gpus
+    "slow": 0.0,  # seconds that the last replica sleeps in each step, also one alone; to 1, not of gpus
     "rate": 2e8,  # bytes a second of each link, 1e7 to 1e12
 }
 LATENCY = 0.002  # SIMULATED: seconds of each copy between GPUs, however short
@@ -349,8 +349,8 @@ def moody(n):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    tried = {"fine": {"n": 1}, "fails": {"n": 2}, "hangs": {"n": 3}}
-    for run in Study(Path(folder, "moody.jsonl"), moody, tried, repeats=1, timeout=2).run().runs():
+    moods = {"fine": {"n": 1}, "fails": {"n": 2}, "hangs": {"n": 3}}
+    for run in Study(Path(folder, "moody.jsonl"), moody, moods, repeats=1, timeout=2).run().runs():
         print(run.name, run.seconds, run.error)
 
 # %% [markdown]
@@ -423,8 +423,8 @@ with attempt("calibrate", after=["replica_step"]):
         display(line_picture(fixed, example, x, y, f"calibrate({x}, {y})"))
         off = [v - fixed - example * b for b, v in zip(x, y, strict=True)]
         says = f"`calibrate({x}, {y})` is fixed {fixed:g}, example {example:g}: the line misses the runs by {np.round(off, 3).tolist()}"
-        expect(abs(sum(off)) < 1e-6, f"{says}; above and below do not balance")
-        expect(abs(np.dot(off, x)) < 1e-5, f"{says}; another slope comes nearer")
+        expect(abs(sum(off)) < 1e-4, f"{says}; above and below do not balance")
+        expect(abs(np.dot(off, x)) < 1e-3, f"{says}; another slope comes nearer")
     expect(measured_pairs()[0], "there are no runs yet; run the cell that makes `costs` again")
     fixed, example = read(calibrate(*measured_pairs()), "`calibrate` of your runs returned", PAIR)
     print(f"your machine: {1000 * fixed:.2f} ms, and {1e6 * example:.1f} microseconds an example")
@@ -516,7 +516,7 @@ def model_picture(machine, title):
 with attempt("speedup"):
     plain = {"cores": 4, "size": 0.0, "gradients": 3, "latency": 0.25, "fixed": 0.0, "example": 0.01}
     four, hundred = {"size": 4.0}, ONE | {"batch": 100, "rate": 1.0}
-    for changes, given, wanted, why in (
+    for changes, other, wanted, why in (
         ({"replicas": 4}, {}, 4, "4 cores, nothing but work"),
         ({"replicas": 8}, {}, 4, "8 replicas, 4 cores"),
         ({"replicas": 3}, {"cores": 2}, 2, "3 replicas, 2 cores"),
@@ -525,6 +525,7 @@ with attempt("speedup"):
         ({"replicas": 8}, {"fixed": 1.0}, 1.6, "1 second of work on 4 cores, 1 second fixed"),
         ({"replicas": 2, "batch": 51}, {}, 2, "51 examples: a share of 25.5"),
         ({"batch": 300}, {"fixed": 1.0, **four}, 1.5, "one replica, 3 seconds of work: it sends nothing"),
+        ({"slow": 1.5}, four, 1 / 2.5, "one replica, a second of work, 1.5 asleep"),
         ({"replicas": 2}, four, 1 / 4.5, "half a second of work, 4 in the ring"),
         ({"replicas": 2, "slow": 1.5}, four, 1 / 6, "half a second of work, 1.5 asleep, 4 in the ring"),
         ({"replicas": 4, "rate": 2.0}, four, 4 / 13, "a quarter of a second of work, 3 in the ring"),
@@ -539,7 +540,7 @@ with attempt("speedup"):
         ({"replicas": 2, "way": "servers", "table": 9}, {}, 2 / 51201, "half a second of work, 50 rows, twice"),
     ):
         run = hundred | changes
-        got = call(speedup, run, hundred, plain | given, returns=expecting.number)
+        got = call(speedup, run, hundred, plain | other, returns=expecting.number)
         says = f"{why}: `speedup` of {run} is {got:.3g}"
         expect(math.isclose(got, wanted, rel_tol=1e-6), f"{says}; how long is a step of the base, how long one of it?")
     got = call(speedup, hundred, hundred | {"replicas": 2}, plain | four, returns=expecting.number)
@@ -764,7 +765,7 @@ if given:
 # ### Exercise: `follow_up` (2 points)
 # `of` is the name of a configuration of your plan, best one whose measurement differs from its prediction. Name the suspect, and
 # a new `run` that differs from it in one argument. How many times the examples a second of `of` will it have if it is so, and if
-# it is not? One must be 1.1 times the other. A change may move two terms of your model: then say by how much.
+# it is not? One must be at least 1.1 times the other. A change may move two terms of your model: say by how much.
 
 # %% answer="follow_up" covers=["S63"]
 ### BEGIN SOLUTION
@@ -807,7 +808,8 @@ then = given and fits(lambda: whole_follow_up(given))
 if then and not scaling.left():
     pair = {then["of"]: given["configurations"][then["of"]], "follow-up": then["run"]}
     again = Study("14_follow_up.jsonl", program, pair, repeats=given["repeats"], fresh_process=False)
-    again.state({"follow-up": then["if it is so"]})
+    stated = again.state({"follow-up": then["if it is so"], "if it is not": then["if it is not"]}).values
+    then = then | {"if it is so": stated["follow-up"], "if it is not": stated.get("if it is not", then["if it is not"])}
     again.run()
     found = again.speedup(then["of"], "follow-up", pair["follow-up"]["batch"] / pair[then["of"]]["batch"])
     if found:
@@ -859,7 +861,11 @@ with attempt("record", after=["follow_up"]):
     if told == "None":
         raise NotAttempted("record: not attempted yet.")
     given = whole_plan()
-    then, seen = whole_follow_up(given), planned.recorded(told)
+    then = whole_follow_up(given)
+    try:
+        seen = planned.recorded(told)
+    except AssertionError as error:
+        expect(False, str(error))
     faults = (planned.stated_first(seen, given), planned.followed(seen, given, then), planned.side_by_side(seen))
     for fault in (*faults, planned.ran(seen, given, then, first_loss)):
         expect(not fault, f"`record`: {fault and fault.says}")

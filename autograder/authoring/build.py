@@ -67,7 +67,6 @@ NOT_CLEARED = {
     "HIDDEN TESTS": "a hidden test is a trusted check: move it to {checks}, which no student gets",
     "MARK SCHEME": "a marking scheme stays with the author: move it out of the source",
 }
-FOLDED = 6  # lines of a check's source that are shown; a longer one is folded
 
 
 @dataclass(frozen=True)
@@ -360,7 +359,7 @@ def _expanded(cell: Cell) -> NotebookNode:
     tags = list(cell.keys.get("tags", []))
     if cell.kind == "check":
         tags.append(GOES_ON)
-    if "folded" in tags or (cell.kind == "check" and len(node.source.splitlines()) > FOLDED):
+    if "folded" in tags or cell.kind == "check":
         meta["jupyter"] = {"source_hidden": True}
     if tags:
         meta["tags"] = tags

@@ -11,7 +11,6 @@ All sentences are for the student.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -211,11 +210,24 @@ def one_thing(plan: Mapping[str, Any], follow_up: Mapping[str, Any]) -> Fault | 
         return Fault(
             "another_thing", f'the suspect is "{suspect}", and the run changes `{changed[0]}`; expected {words}'
         )
-    fault = runnable("the run", new)
+    fault = runnable("the run", new) or _idle(runs[of], new, changed[0])
     if fault is not None:
         return fault
     if new in runs.values():
         return Fault("measured_already", "the run is one of your plan; expected one whose result you do not know yet")
+    return None
+
+
+def _idle(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> Fault | None:
+    """An argument that a run does not read, or a change of it that nobody could see."""
+    if key == "packs" and new["way"] != "gpus":
+        return Fault("packs_unread", "the run changes `packs`, which only gpus read; expected a change that it notices")
+    if key in ("packs", "rate") and new["replicas"] == 1 and new["way"] != "servers":
+        return Fault("nothing_sent", f"one replica sends nothing, so its `{key}` changes nothing; take more replicas")
+    small, large = sorted((old[key], new[key])) if key != "way" else (0, 1)
+    if (key == "slow" and large - small < SLOW) or (small and large / small < APART):
+        words = f"the run changes `{key}` from {old[key]:g} to {new[key]:g}"
+        return Fault("too_little", f"{words}; expected a change that can be seen, by a tenth at least")
     return None
 
 
@@ -242,6 +254,11 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
+    stated = measured["predicted"]  # in older records without what was said if it is not
+    for key, name in (("follow-up", "if it is so"), ("if it is not", "if it is not")):
+        if fault is None and not math.isclose(stated.get(key, follow_up[name]), follow_up[name], rel_tol=1e-9):
+            words = f"the follow-up was stated as {stated[key]:g} {name}, and `follow_up` says {follow_up[name]:g}"
+            return Fault("restated", f"{words}; what was stated before the runs counts")
     return fault
 
 
@@ -308,11 +325,19 @@ def _measured(measured: Mapping[str, Any], predicted: set[str], names: set[str],
 
 
 def recorded(told: str) -> dict[str, Any]:
-    """What a record says. Raises AssertionError for other texts."""
+    """What a record says, in the fence of a code block, too. Raises AssertionError for other texts."""
+    told = told.strip().strip("`").removeprefix("json")
     value: Any = told
     if len(told) < LONGEST:
-        with contextlib.suppress(ValueError, RecursionError):
+        try:
             value = json.loads(told)
+        except json.JSONDecodeError as error:
+            whole = 'the text that the notebook printed, from `{"plan"` to the last `}`'
+            raise AssertionError(
+                f"`record` cannot be read from its line {error.lineno} on; expected {whole}."
+            ) from None
+        except (ValueError, RecursionError):
+            pass
     return RECORD(value, "`record` holds")
 
 

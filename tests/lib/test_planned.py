@@ -186,9 +186,50 @@ def test_runs_that_had_no_time_are_found(tmp_path: Path):
     assert planned.side_by_side(seen) is None
 
 
-def test_what_is_no_record_is_told_so():
-    with pytest.raises(AssertionError, match="expected the text that the notebook printed"):
-        planned.recorded("None")
+def test_what_is_no_record_is_told_so(tmp_path: Path):
+    for told in ("None", studies(tmp_path)[:-1]):
+        with pytest.raises(AssertionError, match="expected the text that the notebook printed"):
+            planned.recorded(told)
+
+
+def test_a_record_may_stand_in_a_fence(tmp_path: Path):
+    told = studies(tmp_path)
+    assert planned.recorded(f"```json\n{told}\n```\n") == planned.recorded(told)
+
+
+def test_a_follow_up_that_was_stated_otherwise_is_found(tmp_path: Path):
+    seen = planned.recorded(studies(tmp_path))
+    for change, name in (
+        ({"if it is so": 0.55}, "restated"),
+        ({"if it is not": 1.5}, ""),
+    ):  # an old record: one was stated
+        assert getattr(planned.followed(seen, PLAN, {**THEN, **change}), "name", "") == name
+    seen["follow-up"]["predicted"]["if it is not"] = 1.0
+    assert planned.followed(seen, PLAN, THEN) is None
+    assert getattr(planned.followed(seen, PLAN, {**THEN, "if it is not": 1.5}), "name", "") == "restated"
+
+
+@pytest.mark.parametrize(
+    ("suspect", "of", "change", "name"),
+    [
+        ("messages", TWO, {"packs": 0}, "packs_unread"),
+        ("messages", GPUS, {"packs": 0}, ""),
+        ("messages", {**GPUS, "replicas": 1}, {"packs": 0}, "nothing_sent"),
+        ("link", ONE, {"rate": 1e9}, "nothing_sent"),
+        ("link", {**ONE, "way": "servers"}, {"rate": 1e9}, ""),
+        ("link", TWO, {"rate": 2.1e8}, "too_little"),
+        ("link", TWO, {"rate": 1e8}, ""),
+        ("own ops", TWO, {"batch": 514}, "too_little"),
+        ("table", TWO, {"table": 20_000}, ""),
+        ("slow replica", TWO, {"slow": 0.01}, "too_little"),
+        ("slow replica", ONE, {"slow": 0.02}, ""),
+        ("way", TWO, {"way": "servers"}, ""),
+    ],
+)
+def test_a_follow_up_changes_what_its_run_can_notice(suspect, of, change, name):
+    plan = {**PLAN, "configurations": {"this": of}}
+    fault = planned.one_thing(plan, {**THEN, "suspect": suspect, "of": "this", "run": {**of, **change}})
+    assert getattr(fault, "name", "") == name
 
 
 def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_runs():
