@@ -324,7 +324,9 @@ def check_tested(seen: Programmed) -> None:
     if any(each % n for each in sizes):
         raise Misconception("evaluate_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
     assert sum(sizes) == len(x), f"{text_}, of {len(seen.new[0])} pairs; fewer than {n} need be lost."
-    raise AssertionError(f"{says} it returned the loss {seen.loss:.4f}; of {len(x)} new pairs it is {right:.4f}.")
+    raise AssertionError(
+        f"{says} it returned the loss {seen.loss:.4f}; the mean squared error of {len(x)} new pairs is {right:.4f}."
+    )
 
 
 @exercise("program", weak=True)
