@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from across.expecting import anything, list_of, row, text
+from across.expecting import anything, array, list_of, number, row, text, truth, whole
 from autograder.probe.asking import probe
 from copies import Copies
 from placing import imported, ran, session
@@ -49,14 +49,14 @@ def homes_of(student, cases):
 @probe
 def compared(student, programs, replicas, device):
     ways = tf.distribute.ReductionToOneDevice()
+    default = tf.distribute.get_strategy()  # it has no devices of its own; in a scope this would be another
     found = []
     for there, alone, atol in programs:
         strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(replicas)], cross_device_ops=ways)
         ran_on = []
 
         def program(given, there=there, alone=alone, ran_on=ran_on):
-            default = given is tf.distribute.get_strategy()  # which has no devices of its own
-            ran_on.append(["no device in particular"] if default else list(given.extended.worker_devices))
+            ran_on.append(["no device in particular"] if given is default else list(given.extended.worker_devices))
             weights, loss = alone if given.num_replicas_in_sync == 1 else there
             return [np.array(each) for each in weights], loss
 
@@ -78,17 +78,17 @@ def batched(student, cases):
 
 
 @probe(graphs=1)
-def programmed(student, style, replicas, per_replica, rate, data, new, after, loss, traced):
-    """What `program` did: to its model, with its batches, and what it returned. `fit` and `evaluate` are told, not run.
+def programmed(student, style, replicas, per_replica, rate, data, new, traced):
+    """What `program` did, to its model and with its batches, and what it returned. `fit` and `evaluate` train and test.
 
-    `after` becomes the weights in `fit`, `loss` is what `evaluate` says. If `traced`, the step of training as a graph, in
-    which copy k of variable i is the variable "i k".
+    If `traced`, the step of training as a graph, in which copy k of variable i is the variable "i k".
     """
-    import types
+    import itertools
 
     from across import tracing
 
-    width, batches_of, epochs_of, made = np.shape(data[0])[1], {"fit": [], "evaluate": []}, [], []
+    width, epochs_of, losses, made = np.shape(data[0])[1], [], [], []
+    batches_of = {"fit": ([], []), "evaluate": ([], [])}  # how many pairs each has; the first number of every x
 
     def dense(size):
         return tf.keras.layers.Dense(size, kernel_initializer="ones")
@@ -113,28 +113,32 @@ def programmed(student, style, replicas, per_replica, rate, data, new, after, lo
     devices = [f"/CPU:{i}" for i in range(replicas)]
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 
-    def given_to(what, batches):
-        if not isinstance(batches, (tf.data.Dataset, tf.distribute.DistributedDataset)):
-            raise TypeError(f"`{what}` was given a {type(batches).__name__}; expected a dataset of batches")
-        for x, y in batches:
-            whole = [np.concatenate(strategy.experimental_local_results(each)) for each in (x, y)]
-            batches_of[what].append([np.asarray(each) for each in whole])
+    def note(what, x, y, size):
+        if isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
+            pairs = itertools.islice(x, 99)  # one that repeats has no end
+        else:
+            pairs = [] if y is None else [[x[at : at + size]] for at in range(0, len(x), size)]
+        for each, *_ in pairs:
+            whole = np.concatenate(strategy.experimental_local_results(each))
+            batches_of[what][0].append(len(whole))
+            batches_of[what][1].extend(float(row[0]) for row in whole)
 
     def build():
         model = styles[style]()
+        train, test = model.fit, model.evaluate
 
-        def fit(x=None, y=None, epochs=1, **how):
-            given_to("fit", x)
+        def fit(x=None, y=None, batch_size=None, epochs=1, *rest, **how):
+            note("fit", x, y, batch_size or 32)
             epochs_of.append(int(epochs))
-            with model.distribute_strategy.scope():
-                model(tf.zeros([1, width]))  # makes the weights of a class
-            model.set_weights(after)
-            return types.SimpleNamespace(history={"loss": [loss + 1.0]}, epoch=[0], params={})
+            if model.distribute_strategy is not strategy:
+                raise ValueError("the model was not built in the scope")
+            history = train(x, y, batch_size, epochs, *rest, **how)
+            losses.append(float(history.history["loss"][-1]))
+            return history
 
-        def evaluate(x=None, y=None, return_dict=False, **how):
-            given_to("evaluate", x)
-            named = {each: loss + 2.0 for each in ("compile_metrics",) if len(model.metrics) > 1}
-            return {"loss": loss, **named} if return_dict else [loss, *named.values()] if named else loss
+        def evaluate(x=None, y=None, batch_size=None, *rest, **how):
+            note("evaluate", x, y, batch_size or 32)
+            return test(x, y, batch_size, *rest, **how)
 
         model.fit, model.evaluate = fit, evaluate
         made.append(model)
@@ -152,7 +156,8 @@ def programmed(student, style, replicas, per_replica, rate, data, new, after, lo
     scaled = float(tf.keras.ops.convert_to_numpy(model.optimizer.learning_rate))
     decay = float(model.optimizer.weight_decay or 0.0)
     scoped = model.distribute_strategy is strategy
-    did = [len(made), scoped, copies, counters, scaled, decay, sum(epochs_of), *batches_of.values()]
+    facts = [len(made), scoped, copies, counters, scaled, decay, max(epochs_of, default=0)]
+    did = [*facts, *batches_of.values(), losses, model.get_weights()]
     if not traced or not scoped:
         return did, [weights, found], None, [], []
 
@@ -169,6 +174,36 @@ def programmed(student, style, replicas, per_replica, rate, data, new, after, lo
         graph = tracing.written_out(tracing.concrete(step, *given), known)
     values = [[name, np.asarray(copy)] for name, (copy, _) in known.items()]
     return did, [weights, found], graph.graph_def, [graph.inputs, graph.outputs], values
+
+
+BATCHES = row(list_of(whole), list_of(number))
+RETURNED = row(list_of(array()), number).named("weights and a loss")
+
+
+class Programmed:
+    """The student's `program` on `n` replicas, with fresh pairs: what it did, and what it returned."""
+
+    def __init__(
+        self, student: Any, rng: np.random.Generator, style: str, n: int, per_replica: int, rest: int, traced: bool
+    ) -> None:
+        """`rest` pairs more than whole batches, of both datasets: for each replica one at least, and some to lose."""
+        self.n, self.size, self.base = n, n * per_replica, float(rng.choice([0.01, 0.02, 0.05]))
+        self.width = int(rng.integers(2, 5))
+        self.data, self.new = (
+            [rng.normal(size=(count, each)).astype(np.float32) for each in (self.width, 1)]
+            for count in (2 * self.size + rest, self.size + rest)
+        )
+        asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": self.base, "traced": traced}
+        answer = student.ask(programmed, **asked, data=self.data, new=self.new)
+        facts = (whole, truth, list_of(whole), whole, number, number, whole, BATCHES, BATCHES, list_of(number))
+        did = row(*facts, row(array([self.width, 1]), array([1])))
+        seen = row(did, RETURNED, anything, anything, anything)(answer, "`program` led to")
+        did, (self.weights, self.loss), *self.graph = seen
+        self.models, self.scoped, self.copies, self.counters, self.rate, self.decay, self.epochs = did[:7]
+        (self.trained_on, self.of_data), (self.tested_on, self.of_new), self.losses, self.after = did[7:]
+        self.says = (
+            f"`program(strategy, build, data, new, {per_replica}, {self.base:g})` of a {style} model, {n} replicas:"
+        )
 
 
 TRACED = row(list_of(list_of(text), 2), list_of(row(text, anything))).named("a step of training")
@@ -189,10 +224,13 @@ def trained(graph_def: Any, names: Any, x: np.ndarray, y: np.ndarray, n: int, st
     return [[found[f"{i} {k}"] for i in range(2)] for k in range(n)]
 
 
-def one_device(x: np.ndarray, y: np.ndarray, rate: float, steps: int) -> list[np.ndarray]:
-    """Kernel and bias of a dense layer, first ones and zero, after gradient descent on the mean squared error."""
-    kernel, bias = np.ones((x.shape[1], 1)), np.zeros(1)
-    for _ in range(steps):
+def one_device(batches: Sequence[Sequence[np.ndarray]], rate: float) -> list[np.ndarray]:
+    """Kernel and bias of a dense layer, first ones and zero, after gradient descent on the mean squared error.
+
+    A step for each of the `batches`, pairs (x, y).
+    """
+    kernel, bias = np.ones((batches[0][0].shape[1], 1)), np.zeros(1)
+    for x, y in batches:
         error = x @ kernel + bias - y
         kernel, bias = kernel - rate * 2 * x.T @ error / len(x), bias - rate * 2 * error.mean(axis=0)
     return [kernel, bias]
@@ -289,8 +327,9 @@ def assigned_to(student, cases):
     for mesh, places, cores in cases:
         try:
             found.append(student.assigned(list(mesh), [[list(place) for place in task] for task in places], cores))
-        except ValueError as error:
-            found.append(f"ValueError: {error}")
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+            kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
+            found.append(f"{kind}: {error}")
     return found
 
 

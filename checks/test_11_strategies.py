@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from across.expecting import anything, array, between, list_of, number, one_of, row, text, truth, whole
+from across.expecting import anything, between, list_of, one_of, row, text, truth, whole
 from autograder.probe.asking import Misconception, each_answer, exercise, recorded
 from strategies_truth import (
+    Programmed,
     Reduced,
     assigned_to,
     batched,
@@ -16,7 +17,6 @@ from strategies_truth import (
     homes_of,
     one_device,
     planned,
-    programmed,
     seats,
     trained,
 )
@@ -243,61 +243,46 @@ def test_batches_are_large_and_few_examples_are_lost(student, rng):
 
 # program
 
-BATCHES = list_of(row(array(), array()))
-DID = row(whole, truth, list_of(whole), whole, number, number, whole, BATCHES, BATCHES)
-SEEN = row(DID, row(list_of(array()), number).named("weights and a loss"), anything, anything, anything)
 
-
-def check_program(
-    student: Any, rng: np.random.Generator, style: str, n: int, per_replica: int, rest: int, traced: bool
-) -> Any:
-    """Scope, batches, rate and what came back, as the student's process says; what it `traced`.
-
-    `rest` examples more than whole batches, of both datasets: for each replica one at least, and some to lose.
-    """
-    base, width, size = float(rng.choice([0.01, 0.02, 0.05])), int(rng.integers(2, 5)), n * per_replica
-    data, new = (
-        [rng.normal(size=(count, each)).astype(np.float32) for each in (width, 1)]
-        for count in (2 * size + rest, size + rest)
-    )
-    after = [rng.normal(size=shape).astype(np.float32) for shape in ((width, 1), (1,))]
-    loss = float(np.float32(rng.uniform(1, 2)))
-    asked = {"style": style, "replicas": n, "per_replica": per_replica, "rate": base, "data": data, "new": new}
-    answer = student.ask(programmed, **asked, after=after, loss=loss, traced=traced)
-    did, (weights, told), *graph = SEEN(answer, "`program` led to")
-    times, scoped, copies, own, rate, decay, epochs, trained_on, tested_on = did
-    says = f"`program(strategy, build, data, new, {per_replica}, {base:g})` of a {style} model, {n} replicas:"
-    assert times == 1, f"{says} it built {times} models."
-    if not scoped or any(each != n for each in copies):
+def check_trained(seen: Programmed) -> None:
+    """Scope, rate and batches gave the weights that one device has after them; where not, the first reason that is seen."""
+    says, n = seen.says, seen.n
+    assert seen.models == 1, f"{says} it built {seen.models} models."
+    if not seen.scoped or any(each != n for each in seen.copies):
         raise Misconception("built_outside", f"{says} the model was not built in the scope.")
-    check_batches(says, data, trained_on, n, size)
-    assert epochs == 1, f"{says} `fit` was to train {epochs} epochs; expected 1."
-    if not np.isclose(rate, n * base, rtol=1e-5):
-        text_ = f"{says} the rate is {rate:.4g}"
-        if np.isclose(rate, base, rtol=1e-5):
-            raise Misconception("rate_not_scaled", f"{text_}, as for one device, with {n} times fewer updates.")
-        if np.isclose(rate, base * np.sqrt(n), rtol=1e-5):
-            raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
-        raise AssertionError(f"{text_}; expected one by the linear rule.")
-    if own != n:
-        text_ = f"{says} the optimizer's variables have {own} copy; make it, and compile, in the scope, too."
+    if seen.counters != n:
+        text_ = f"{says} the optimizer's variables have {seen.counters} copy; make it, and compile, in the scope, too."
         raise Misconception("compiled_outside", text_)
-    assert not decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
-    check_tested(says, data, new, tested_on, n, size)
-    if np.isclose(told, loss + 1.0):
-        raise Misconception("loss_of_fit", f"{says} it returned the loss of `fit`; expected that of `evaluate`.")
-    assert np.isclose(told, loss), f"{says} it returned the loss {told:.4f}; `evaluate` said {loss:.4f}."
-    ends = [np.shape(each) for each in weights] == [np.shape(each) for each in after]
-    if not ends or not all(np.allclose(a, b) for a, b in zip(weights, after, strict=True)):
+    assert not seen.decay, f"{says} the optimizer lets the weights decay; expected plain SGD."
+    wanted = one_device(dealt(seen.data, n, seen.size), n * seen.base)
+    if alike(seen.weights, wanted):
+        return
+    if alike(seen.after, wanted):
         raise Misconception("weights_before", f"{says} it returned other weights than the model had after `fit`.")
-    return says, n * base, width, *graph
+    check_batches(seen)
+    assert seen.epochs <= 1, f"{says} `fit` was to train {seen.epochs} epochs; expected 1."
+    check_rate(seen)
+    text_ = f"{says} after an epoch a weight is {np.ravel(seen.after[0])[0]:.4f}"
+    raise AssertionError(f"{text_}; plain SGD on the mean squared error gives {np.ravel(wanted[0])[0]:.4f}.")
 
 
-def check_batches(says: str, data: list[np.ndarray], batches: list[Any], n: int, size: int) -> None:
+def dealt(data: list[np.ndarray], n: int, size: int) -> list[list[np.ndarray]]:
+    """All pairs that `n` replicas can share, in batches of `size`."""
+    many = len(data[0]) // n * n
+    return [[each[at : min(at + size, many)] for each in data] for at in range(0, many, size)]
+
+
+def alike(weights: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
+    same = [np.shape(each) for each in weights] == [np.shape(each) for each in wanted]
+    return same and all(np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(weights, wanted, strict=True))
+
+
+def check_batches(seen: Programmed) -> None:
     """What `fit` was given: all replicas share each batch evenly, batches are as large as asked, nearly all examples."""
-    sizes, many = [len(x) for x, _ in batches], len(data[0])
-    text_ = f"{says} `fit` was given {many} examples in batches of {sizes}"
-    if sizes and sizes[0] == size // n:
+    n, size, sizes, many = seen.n, seen.size, seen.trained_on, len(seen.data[0])
+    assert sizes, f"{seen.says} `fit` was given no batches."
+    text_ = f"{seen.says} `fit` was given {many} examples in batches of {sizes}"
+    if sizes[0] == size // n:
         raise Misconception("batch_not_scaled", f"{text_}; so many shall each replica have.")
     if set(sizes[:-1]) != {size} and sizes[:1] != [size]:
         raise AssertionError(f"{text_}; each replica shall have {size // n}.")
@@ -305,43 +290,64 @@ def check_batches(says: str, data: list[np.ndarray], batches: list[Any], n: int,
         raise Misconception("fit_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
     if many - sum(sizes) >= n:
         raise Misconception("fit_drops", f"{text_}; {many - sum(sizes)} are lost, and fewer than {n} need be.")
-    same = all(np.array_equal(np.concatenate([batch[i] for batch in batches]), data[i][: sum(sizes)]) for i in range(2))
+    same = np.array_equal(seen.of_data, seen.data[0][: sum(sizes), 0])
     assert same, f"{text_}, not those of `data` in their order."
 
 
-def check_tested(
-    says: str, data: list[np.ndarray], new: list[np.ndarray], batches: list[Any], n: int, size: int
-) -> None:
-    """What `evaluate` was given: `new`, in even batches."""
-    assert batches, f"{says} `evaluate` was not called."
-    whole_x, sizes = np.concatenate([x for x, _ in batches]), [len(x) for x, _ in batches]
+def check_rate(seen: Programmed) -> None:
+    if np.isclose(seen.rate, seen.n * seen.base, rtol=1e-5):
+        return
+    text_ = f"{seen.says} the rate is {seen.rate:.4g}"
+    if np.isclose(seen.rate, seen.base, rtol=1e-5):
+        raise Misconception("rate_not_scaled", f"{text_}, as for one device, with {seen.n} times fewer updates.")
+    if np.isclose(seen.rate, seen.base * np.sqrt(seen.n), rtol=1e-5):
+        raise Misconception("square_root", f"{text_}: scaled by a square root; the rule here is linear.")
+    raise AssertionError(f"{text_}; expected one by the linear rule.")
+
+
+def check_tested(seen: Programmed) -> None:
+    """The loss is the model's own, after training, of all pairs of `new` that replicas can share."""
+    says, n, sizes = seen.says, seen.n, seen.tested_on
+    as_built = [np.ones((seen.width, 1)), np.zeros(1)]
+    assert not alike(seen.after, as_built), f"{says} the model's weights are as they were built: it was not trained."
+    (x, y), *_ = dealt(seen.new, n, len(seen.new[0]))
+    kernel, bias = seen.after
+    right = float(np.mean((x @ kernel + bias - y) ** 2))
+    if np.isclose(seen.loss, right, rtol=1e-3, atol=1e-4):
+        return
+    if any(np.isclose(seen.loss, loss, rtol=1e-5) for loss in seen.losses):
+        raise Misconception("loss_of_fit", f"{says} it returned the loss of `fit`; expected that of `evaluate`.")
+    assert sizes, f"{says} `evaluate` was not called."
     text_ = f"{says} `evaluate` was given batches of {sizes}"
-    if np.array_equal(whole_x, data[0][: len(whole_x)]):
+    if np.array_equal(seen.of_new, seen.data[0][: sum(sizes), 0]):
         raise Misconception("tests_on_data", f"{text_} of `data`; expected `new`.")
     if any(each % n for each in sizes):
         raise Misconception("evaluate_uneven", f"{text_}; {n} replicas do not share all of them evenly.")
-    few = max(sizes) <= size and len(new[0]) - len(whole_x) < n
-    assert few, f"{text_}, of {len(new[0])} pairs; each replica shall have {size // n}, and fewer than {n} be lost."
-    assert np.array_equal(whole_x, new[0][: len(whole_x)]), f"{text_}, not those of `new` in their order."
+    assert sum(sizes) == len(x), f"{text_}, of {len(seen.new[0])} pairs; fewer than {n} need be lost."
+    raise AssertionError(
+        f"{says} it returned the loss {seen.loss:.4f}; the mean squared error of {len(x)} new pairs is {right:.4f}."
+    )
 
 
 @exercise("program", weak=True)
-def test_scope_batches_and_rate_are_for_the_replicas(student, rng):
-    for style, n in (("sequential", 2), ("functional", 4)):
-        check_program(student, rng, style, n, n * int(rng.integers(1, 3)), 2 * n - 1, traced=False)
+def test_it_is_tested_on_new_pairs(student, rng):
+    check_tested(Programmed(student, rng, "functional", 3, 3, 5, traced=False))
 
 
 @exercise("program")
 def test_it_trains_as_one_device_with_that_rate(student, rng):
+    check_trained(Programmed(student, rng, "sequential", 2, 2 * int(rng.integers(1, 3)), 3, traced=False))
     n = per_replica = 3
-    says, rate, width, graph_def, *names = check_program(student, rng, "class", n, per_replica, n + 1, traced=True)
-    x = rng.normal(size=(n * per_replica, width)).astype(np.float32)
+    seen = Programmed(student, rng, "class", n, per_replica, n + 1, traced=True)
+    check_trained(seen)
+    x = rng.normal(size=(n * per_replica, seen.width)).astype(np.float32)
     y = rng.normal(size=(n * per_replica, 1)).astype(np.float32) + 3
-    wanted = one_device(x, y, rate, steps=2)
+    wanted = one_device([(x, y)] * 2, n * seen.base)
+    graph_def, *names = seen.graph
     for weights in trained(graph_def, names, x, y, n, steps=2):
         for got, right in zip(weights, wanted, strict=True):
             close = got.shape == right.shape and np.allclose(got, right, rtol=1e-3, atol=1e-4)
-            text_ = f"{says} after two steps a weight is {np.ravel(got)[0]:.4f}"
+            text_ = f"{seen.says} after two steps a weight is {np.ravel(got)[0]:.4f}"
             assert close, f"{text_}; plain SGD on the mean squared error gives {np.ravel(right)[0]:.4f}."
 
 
@@ -443,6 +449,8 @@ def test_a_place_that_is_taken_twice_is_told(student, rng):
         raised = type(got) is str and got.startswith("ValueError")
         if name == names[0]:
             assert not raised, f"{name}: `assigned({case[0]}, places, {case[2]})` raised a {got[:150]}"
-        elif not raised:
+        elif type(got) is str:
+            assert raised, f"{name}: {got[:80].rstrip(': ')}; expected ValueError."
+        else:
             told = "no_place_is_free" if name == names[-1] else "accepted"
             raise Misconception(told, f"{name}: `assigned` raised no ValueError.")

@@ -55,7 +55,8 @@ IsFinite IsNan IsInf"""
 SHAPES = """
 Shape ShapeN Size Rank Reshape Pack Unpack Concat ConcatV2 Split SplitV Slice StridedSlice Gather GatherV2 GatherNd
 Tile Transpose ExpandDims Squeeze Pad PadV2 BroadcastTo BroadcastGradientArgs InvertPermutation OneHot Reverse
-ReverseV2 UnsortedSegmentSum DynamicStitch TopKV2 ScatterNd MatrixDiag MatrixDiagV3 Diag"""
+ReverseV2 UnsortedSegmentSum DynamicPartition DynamicStitch TopKV2 ScatterNd TensorScatterUpdate TensorScatterAdd
+RaggedTensorToTensor MatrixDiag MatrixDiagV3 Diag"""
 VARIABLES = """
 VarHandleOp ReadVariableOp AssignVariableOp AssignAddVariableOp AssignSubVariableOp VarIsInitializedOp VariableShape
 ResourceGather DestroyResourceOp VariableV2 Variable Assign AssignAdd AssignSub IsVariableInitialized

@@ -64,7 +64,7 @@ def test_the_checks_one_device_is_keras(trained):
     from strategies_truth import one_device
 
     x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")[:8]
-    kernel, bias = one_device(x, x[:, :1] * 2 + 1, 0.1, steps=1)
+    kernel, bias = one_device([(x, x[:, :1] * 2 + 1)], 0.1)
     weights, _ = trained[8, 8, 1]
     assert weights == pytest.approx([*kernel.ravel(), *bias], abs=1e-5)
 
@@ -79,14 +79,20 @@ def test_what_the_chapter_says_of_strategies():
     def adding():
         return tf.distribute.get_replica_context().all_reduce("sum", [tf.ones([2, 3]), tf.ones([3]), tf.ones([])])
 
+    asked = set()
+
     def adds_by(way) -> list[int]:
         strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=way)
         graph = tf.function(strategy.run).get_concrete_function(adding).graph
         kinds = [op.type for op in graph.get_operations()]
+        asked.update(
+            op.get_attr("communication_hint") for op in graph.get_operations() if op.type == "CollectiveReduceV2"
+        )
         return [kinds.count(kind) for kind in ("CollectiveReduceV2", "AddN", "NcclAllReduce")]
 
     assert adds_by(None) == [4, 0, 0]
     assert adds_by(tf.distribute.ReductionToOneDevice()) == [0, 3, 0]
+    assert asked == {b"ring"}
     strategy = tf.distribute.MirroredStrategy(devices)
     first = next(iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(20).batch(10))))
     assert [len(part) for part in strategy.experimental_local_results(first)] == [3, 3, 3, 1]
