@@ -17,7 +17,7 @@ from across._process import warm
 forked = pytest.mark.skipif(not warm.available(), reason="without warm forking a process costs an import of TensorFlow")
 
 
-def often(names: Sequence[str], count: int = 3) -> list[Any]:
+def often(names: Sequence[str], count: int = 2) -> list[Any]:
     """Parameters of a test that takes seconds with each: the first few always, the others as `whole`."""
     return [pytest.param(name, marks=pytest.mark.whole if at >= count else []) for at, name in enumerate(names)]
 

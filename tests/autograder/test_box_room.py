@@ -71,6 +71,7 @@ def elsewhere():
     return found
 
 
+@pytest.mark.whole
 def test_nowhere_else_can_a_file_be_made(in_each_box):
     assert in_each_box(elsewhere) == [[], 0]
 

@@ -107,6 +107,7 @@ def test_a_chapter_that_needs_a_card_is_graded_on_one_that_is_well(course: Cours
 
 @needs_a_box
 @needs_a_device
+@pytest.mark.whole
 def test_the_instructor_may_grade_without_cards(course: Course, lent: leases.Leases):
     mark = grade.grade_job(job(course, gpus=0), course).marks[0]
     assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card

@@ -198,6 +198,7 @@ def test_what_students_submitted_by_nbgrader_is_found_newest_first(exchange):
         assert all(intake.DATE.fullmatch(stamp) for stamp in stamps.values())
 
 
+@pytest.mark.whole
 def test_what_nbgrader_collects_of_the_exchange_is_read_as_folders(exchange, tmp_path):
     stock(tmp_path, exchange, "collect", NAME)
     with gathered(tmp_path / "submitted", TINY) as found:

@@ -334,6 +334,7 @@ def test_more_than_half_of_an_exercises_points_cannot_rest_on_that(tmp_path):
         forkserver.read_plan(made, NAME)
 
 
+@pytest.mark.whole
 def test_an_author_at_work_has_peers_and_lives_without_a_box(course):
     for exercise in ("send", "count"):
         assert [each.says for each in check_answer.check(course, NAME, exercise, seeds=(1,)) if not each.passed] == []

@@ -23,6 +23,7 @@ from autograder.release import leaks
 from course_site import about, built, outputs, pages, staged, words
 
 pytest.importorskip("sphinx", reason="sphinx is not installed: uv sync --group ci")
+pytestmark = pytest.mark.whole
 
 TWO = ["01_gpu_setup", "03_device_placement"]
 PICTURE = """
@@ -106,7 +107,6 @@ def test_without_sphinx_the_mend_is_said_before_a_chapter_is_run(tmp_path, monke
         built.build(find(), tmp_path / "site")
 
 
-@pytest.mark.whole
 def test_a_chapter_is_shown_with_what_it_prints_and_draws_before_anyone_answers(small: tuple[Course, Path]):
     _, out = small
     page = classroom.shown(out / "chapters" / f"{NAME}.html")
@@ -132,7 +132,6 @@ def test_what_was_not_attempted_is_text_on_a_page_and_no_error(tmp_path: Path):
     assert found[0].text == "○ where: NotAttempted.\n"
 
 
-@pytest.mark.whole
 def test_what_was_run_is_not_run_again_until_the_chapter_changes(small: tuple[Course, Path], tmp_path: Path):
     course, out = small
     (out / "left_over.html").write_text("")
@@ -155,7 +154,6 @@ def test_the_notebook_that_one_downloads_is_the_released_one(small: tuple[Course
     assert (out / "chapters" / link).resolve().read_bytes() == course.notebook(NAME).read_bytes()
 
 
-@pytest.mark.whole
 def test_an_answer_that_a_page_shows_if_only_in_an_output_makes_no_site(tmp_path: Path):
     hidden = zlib.compress(LONG.encode())
     shown = f'\n# %% tags=["show"]\nimport zlib\nprint(zlib.decompress({hidden!r}).decode())\n'
@@ -206,7 +204,6 @@ def test_a_stale_notebook_makes_no_site(tmp_path: Path):
         built.build(course, tmp_path / "site", execute=False)
 
 
-@pytest.mark.whole
 def test_a_page_of_two_chapters_links_well_and_shows_no_answer(two: Path):
     assert site_links.broken(two) == []
     texts = {path: squeezed(text) for path, text in read(two).items()}
@@ -337,7 +334,6 @@ def test_a_teachers_page_says_what_the_chapter_says(two: Path):
     assert "DeviceSpec.from_string" not in page  # a hint
 
 
-@pytest.mark.whole
 def test_links_to_colab_and_binder_are_there_where_an_address_is(small: tuple[Course, Path], two: Path, tmp_path: Path):
     course, _ = small
     assert not [path for path, text in read(two).items() if "colab.research" in text or "mybinder" in text]

@@ -264,6 +264,7 @@ def test_markup_that_was_cleaned_stays_clean(odd):
                     assert_loads_nothing(tag.name, name, value)
 
 
+@pytest.mark.whole
 def test_a_class_of_odd_students_is_recorded_and_shown(tmp_path):
     """From the verdict through the gradebook to every file that a person opens."""
     rng = Random(4)
@@ -360,6 +361,7 @@ OF_EACH_KIND = (
 @pytest.mark.parametrize(
     "unit", [pytest.param(each, marks=() if each in OF_EACH_KIND else pytest.mark.slow) for each in UNITS], ids=repr
 )
+@pytest.mark.whole
 def test_a_page_is_made_within_bounds_whatever_is_written_again_and_again(unit):
     answer = (unit * TINY.limits.cell_bytes)[: TINY.limits.cell_bytes]
     short = answer[: markup.COLOURED]

@@ -320,6 +320,7 @@ def test_processes_are_found_by_the_tf_config_that_they_have_set_themselves_and_
 
 
 @forked
+@pytest.mark.whole
 def test_a_stopped_task_and_then_a_missing_one_is_named_and_by_process_number_as_well(hung):
     pid = hung.pid("worker", 1)
     os.kill(pid, signal.SIGSTOP)
@@ -346,6 +347,7 @@ def trains(spec, job, index):
 
 
 @forked
+@pytest.mark.whole
 def test_of_a_job_that_trains_nothing_is_found():
     with LocalCluster(trains, worker=2) as cluster:
         until = time.monotonic() + 60

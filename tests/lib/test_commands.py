@@ -124,6 +124,7 @@ def test_after_the_death_of_a_kernel_no_check_counts_as_passed(course: Path):
     assert not report.passed
 
 
+@pytest.mark.whole
 def test_the_doctor_says_what_there_is_as_json(course: Path):
     found = json.loads(across("doctor", "--json").stdout)
     assert found["packages"]["tensorflow"].startswith("2.21")

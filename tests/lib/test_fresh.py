@@ -225,6 +225,7 @@ def test_an_import_of_tensorflow_that_fails_keeps_its_log(tmp_path: Path):
 
 
 @forked
+@pytest.mark.whole
 def test_a_process_whose_processor_others_have_gets_the_time_that_it_waits():
     cpu = min(os.sched_getaffinity(0))
 

@@ -50,6 +50,7 @@ def test_a_home_that_cannot_be_written_is_one_line_with_the_mend(course: Path, v
 
 @bubblewrap
 @pytest.mark.parametrize("verb", [("lab", "--no-browser"), ("run", "1")])
+@pytest.mark.whole
 def test_where_no_temporary_file_can_be_made_the_mend_is_tmpdir(course: Path, verb: tuple[str, ...]):
     ended = across(*verb, boxed=("--bind", str(course / "home"), str(course / "home"), "--chdir", "/"))
     said = f"no folder for temporary files can be written, /tmp among them; put {in_the_way.TEMPORARY}"

@@ -234,5 +234,6 @@ def nap(seconds: float) -> float:
     ],
     ids=["peak", "run_order"],
 )
+@pytest.mark.whole
 def test_a_run_leaves_the_pool_of_the_process_to_later_sessions(first: Callable[[], object]):
     assert fresh.run(four_naps_after, first) > 1

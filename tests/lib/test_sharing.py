@@ -39,6 +39,7 @@ def said(*cells: str, **env: str) -> list[object]:
 
 
 @forked
+@pytest.mark.whole
 def test_a_warm_kernel_looks_once_in_its_own_environment_before_any_code_of_the_students(served: None, tmp_path: Path):
     startup = tmp_path / "profile_default" / "startup"
     startup.mkdir(parents=True)
@@ -47,6 +48,7 @@ def test_a_warm_kernel_looks_once_in_its_own_environment_before_any_code_of_the_
 
 
 @forked
+@pytest.mark.whole
 def test_neither_its_server_nor_the_copy_beside_it_has_looked(served: None):
     assert said(ASK, BESIDE)[1] == ([], False)
 

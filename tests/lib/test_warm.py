@@ -271,6 +271,7 @@ def test_a_place_that_is_gone_costs_only_that_request(server, folder):
         assert child.wait(30) == 7
 
 
+@pytest.mark.whole
 def test_starting_does_not_wait_longer_than_its_deadline(folder):
     (folder / "slow.py").write_text("import time\ntime.sleep(600)\n")
     server = ForkServer("slow", env={"PYTHONPATH": str(folder)}).launch()

@@ -46,12 +46,14 @@ def test_an_uneven_first_batch_fails_in_addn(trained):
     assert "AddN must have the same size and shape" in trained[20, 10, 4]
 
 
+@pytest.mark.whole
 def test_an_uneven_last_batch_gives_other_weights_and_the_right_loss(trained):
     (alone, loss), (weights, same_loss) = trained[14, 8, 1], trained[14, 8, 4]
     assert same_loss == pytest.approx(loss, abs=1e-5)
     assert max(abs(a - b) for a, b in zip(alone, weights, strict=True)) > 1e-3
 
 
+@pytest.mark.whole
 def test_even_batches_train_as_one_device(trained):
     (alone, loss), (weights, same_loss) = trained[12, 8, 1], trained[12, 8, 4]
     assert weights == pytest.approx(alone, abs=1e-5)

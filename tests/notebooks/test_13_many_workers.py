@@ -100,6 +100,7 @@ def test_model_and_optimizer_are_saved_by_the_chief_alone(tmp_path):
 
 
 @forked
+@pytest.mark.whole
 def test_a_metric_is_saved_by_all_or_the_chief_waits_for_the_others(tmp_path):
     for each in ("all", "one"):
         (tmp_path / each).mkdir()
