@@ -60,6 +60,7 @@ def test_even_batches_train_as_one_device(trained):
     assert same_loss == pytest.approx(loss, abs=1e-5)
 
 
+@pytest.mark.whole
 def test_the_checks_one_device_is_keras(trained):
     import numpy as np
 
