@@ -7,7 +7,22 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from labs import CHAPTER, LOADS, PANEL, RUNS, Lab, contrast, opened, run_all, shown, themed, until
+from labs import (
+    CHAPTER,
+    LOADS,
+    PANEL,
+    RUNS,
+    SIDE,
+    Lab,
+    active_cell,
+    contrast,
+    opened,
+    pressed,
+    run_all,
+    shown,
+    themed,
+    until,
+)
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from test_exercises_beside_the_notebook import written
@@ -78,6 +93,49 @@ def test_the_code_in_what_a_check_says_is_shown_as_code(browser: Chrome, lab: La
         assert "not yet. quick() returned 2, not <a> *b* c" in said.text
         assert said.find_element(By.TAG_NAME, "code").text == "quick()"
         assert contrast(said.screenshot_as_png) >= 4.5, theme
+
+
+def test_a_checks_button_judges_the_answer_that_is_on_the_screen(browser: Chrome, lab: Lab, screenshots: Path):
+    path = written(lab.notebooks / "on_the_screen.ipynb", mine="mine = 1")
+    notebook = nbformat.read(path, as_version=4)
+    next(each for each in notebook.cells if each.id == "check_quick").metadata["jupyter"] = {"source_hidden": True}
+    nbformat.write(notebook, path)
+    opened(browser, lab, path.name)
+    press_check(browser)
+    until(browser, RUNS, lambda b: "this kernel has run nothing yet" in outputs(b), "what is to be run first")
+    assert is_grey(browser.execute_script(COLOUR, shown(browser, SENTENCE)))
+    run_all(browser)
+    until(
+        browser, RUNS, lambda b: "quick() returned 2" in outputs(b), "what the check says of the answer that was there"
+    )
+    in_the_answer(browser, Keys.BACKSPACE, "1")  # in place of the 2 that it returns; the cell is not run
+    press_check(browser)
+    until(
+        browser, RUNS, lambda b: "quick: looks right so far" in outputs(b), "what it says of the one that is there now"
+    )
+    in_the_answer(browser, *" +")
+    press_check(browser)
+    until(browser, RUNS, lambda b: "the cell of your answer raised an error" in outputs(b), "that it could not be run")
+    browser.save_screenshot(screenshots / "check_of_an_error.png")
+    assert "looks right" not in outputs(browser)
+
+
+def press_check(browser: Chrome) -> None:
+    until(browser, LOADS, lambda b: b.find_element(By.CSS_SELECTOR, BUTTON).click() or True, "the check's button")
+
+
+def in_the_answer(browser: Chrome, *keys: str) -> None:
+    """Type at the end of `quick`."""
+    link = f'{SIDE} a[data-cell="quick"]'
+    until(browser, LOADS, lambda b: shown(b, link).click() or True, "the panel")
+    until(browser, LOADS, lambda b: "def quick" in active_cell(b), "the cell of the answer")
+    pressed(browser, Keys.ENTER)
+    ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.END).key_up(Keys.CONTROL).perform()
+    pressed(browser, *keys, Keys.ESCAPE)
+
+
+def outputs(browser: Chrome) -> str:
+    return " ".join(each.text for each in browser.find_elements(By.CSS_SELECTOR, f"{PANEL} .jp-OutputArea-output"))
 
 
 def is_saved(browser: Chrome) -> bool:

@@ -23,6 +23,7 @@
     .across-check-run { font-family: var(--jp-ui-font-family); font-size: var(--jp-ui-font-size1); line-height: 1.5; cursor: pointer;
       color: var(--jp-ui-font-color1); background: var(--jp-layout-color1); border: 1px solid var(--jp-border-color0);
       border-radius: 3px; padding: 1px 10px; }
+    .across-check-run[aria-busy="true"]::after { content: " …"; }
     .across-check-run:hover { background: var(--jp-layout-color2); }
     .across-check-run:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
     .across-check-run code { font-family: var(--jp-code-font-family); font-size: var(--jp-code-font-size); }
@@ -51,7 +52,52 @@
       return (cell.model.getMetadata("across") || {}).exercise || nbgrader.grade_id;
     }
 
-    function fold(app, notebook, cell, name) {
+    const RAW = "get_ipython().history_manager.input_hist_raw"; // of the kernel: what it ran, at the number beside its cell
+
+    // Those of the cells that this kernel has not run as they are now; null where it has run nothing at all.
+    async function unrun(panel, cells) {
+      const kernel = panel.sessionContext.session?.kernel;
+      if (!kernel) return []; // JupyterLab asks for one
+      const asked = { any: `len(${RAW}) > 1` };
+      cells.forEach(({ model }, at) => {
+        const number = model.executionCount || -1, source = model.sharedModel.getSource().replace(/\n+$/, "");
+        asked[at] = `${RAW}[${number}:][:1] == [${JSON.stringify(source)}]`;
+      });
+      const sent = { code: "", silent: true, store_history: false, user_expressions: asked };
+      const said = (await kernel.requestExecute(sent).done).content.user_expressions || {};
+      const holds = (what) => said[what]?.data?.["text/plain"] === "True";
+      return said.any?.status === "ok" && !holds("any") ? null : cells.filter((_, at) => !holds(at));
+    }
+
+    // The answer is the one on the screen: its cells run before the check, where this kernel has not run them as they are.
+    async function check(app, panel, cell, name) {
+      const notebook = panel.content, wanted = (cell.model.getMetadata("across") || {}).answers || [];
+      const is = (each) => each !== cell && each.model.type === "code" && wanted.includes((each.model.getMetadata("nbgrader") || {}).grade_id);
+      const run = (which) => {
+        notebook.activeCellIndex = notebook.widgets.indexOf(which);
+        notebook.deselectAll();
+        return app.commands.execute("notebook:run-cell");
+      };
+      const stale = await unrun(panel, notebook.widgets.filter(is));
+      if (!stale) return tell(cell, name, say("this kernel has run nothing yet: Run, Run All Above Selected Cell, then check."));
+      for (const answer of stale) {
+        if ((await run(answer)) === false && !raised(answer).includes("NotImplementedError"))
+          return tell(cell, name, say("the cell of your answer raised an error, which stands below it; mend it, then check."));
+      }
+      return run(cell);
+    }
+
+    const outputs = (cell) => Array.from({ length: cell.model.outputs.length }, (_, at) => cell.model.outputs.get(at).toJSON());
+    const raised = (cell) => outputs(cell).map((each) => each.ename).filter(Boolean);
+
+    // In the check's place, as across.attempt would say it.
+    function tell(cell, name, text) {
+      cell.model.executionCount = null;
+      cell.model.outputs.clear();
+      cell.model.outputs.add({ output_type: "error", ename: "Waiting", evalue: text, traceback: [`\u001b[1m○ ${name}: \u001b[0m${text}`] });
+    }
+
+    function fold(app, panel, cell, name) {
       const fold = cell.node.querySelector(".jp-InputPlaceholder");
       const content = fold && fold.querySelector(".jp-Placeholder-contentContainer");
       if (!content || content.querySelector(".across-check-run")) return;
@@ -63,11 +109,11 @@
       button.append(`▶ ${say("Check")} `, Object.assign(document.createElement("code"), { textContent: name }));
       button.addEventListener("click", (event) => {
         event.stopPropagation(); // the fold stays
-        notebook.activeCellIndex = notebook.widgets.indexOf(cell);
-        notebook.deselectAll();
-        app.commands.execute("notebook:run-cell");
+        if (button.ariaBusy === "true") return;
+        button.ariaBusy = "true";
+        check(app, panel, cell, name).finally(() => { button.ariaBusy = "false"; });
         button.blur(); // or Ctrl+S would be its, which keeps shortcuts from JupyterLab
-        notebook.activate();
+        panel.content.activate();
       });
       content.prepend(button);
       fold.classList.add("across-check");
@@ -99,7 +145,7 @@
       for (const cell of panel.content.widgets) {
         const name = exercise(cell);
         if (!name) continue;
-        fold(app, panel.content, cell, name);
+        fold(app, panel, cell, name);
         marks(cell);
       }
     }
