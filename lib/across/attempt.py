@@ -177,8 +177,10 @@ class attempt:  # noqa: N801 - used like a keyword: with attempt("name"):
             line = said("✓ {0}: {1}.", self.name, changed or given(self.done))
             print(_bold(line))
             self._record(recorded.PASSES, line if changed else "")
-        elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Waiting)):
-            return  # of the answer nothing was said
+        elif isinstance(error, (KeyboardInterrupt, GeneratorExit, Waiting)):  # of the answer nothing was said
+            if isinstance(error, KeyboardInterrupt):  # in place of screens of TensorFlow's own lines
+                line = said("○ {0}: you stopped its check.", self.name)
+                vars(error)["_render_traceback_"] = lambda: [_bold(line)]
         elif isinstance(error, Attempt) and not isinstance(error, NotYet):
             self._record(recorded.OPEN, str(error))
         else:

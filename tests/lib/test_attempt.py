@@ -127,9 +127,11 @@ def test_an_exercise_waits_for_those_it_builds_on_also_when_one_is_broken_again(
         pytest.fail("the block ran")
 
 
-def test_an_interrupt_stays_an_interrupt():
-    with pytest.raises(KeyboardInterrupt), attempt("pick"):
+def test_an_interrupt_stays_an_interrupt_and_is_one_line(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    with pytest.raises(KeyboardInterrupt) as seen, attempt("pick"):
         raise KeyboardInterrupt
+    assert seen.value._render_traceback_() == ["○ pick: you stopped its check."]  # as IPython asks for it
 
 
 def test_leaving_by_exit_is_the_answers_fault():
