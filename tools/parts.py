@@ -94,8 +94,8 @@ def run(name: str) -> int:
 
 
 def pytested(*options: str) -> int:
-    """Run pytest as CI does, with these options; its exit status."""
-    command = [sys.executable, "-m", "pytest", "--nothing-missing", "--durations=15", *options]
+    """Run pytest with these options, as CI does before `across prepare`; its exit status."""
+    command = [sys.executable, "-m", "pytest", "--nothing-prepared", "--durations=15", *options]
     return subprocess.run(command, cwd=ROOT, check=False, timeout=MINUTES * 60).returncode
 
 
