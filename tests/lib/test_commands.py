@@ -47,6 +47,29 @@ def test_a_chapter_is_found_by_name_or_number(course: Path, name: str):
     assert chapters.find(name) == course / "notebooks" / "03_device_placement.ipynb"
 
 
+@pytest.mark.parametrize("copy", ["03_device_placement-Copy1", "03_device_placement (1)", "03_my_backup"])
+def test_a_copy_is_no_chapter_and_is_found_by_its_whole_name(course: Path, copy: str):
+    for name in ("03_device_placement", copy):
+        notebook = nbformat.v4.new_notebook(metadata={"across": {"chapter": "03_device_placement"}})
+        nbformat.write(notebook, course / "notebooks" / f"{name}.ipynb")
+    assert chapters.names() == ["01_first", "03_device_placement"]
+    assert (
+        chapters.find("03") == chapters.find("device_placement") == course / "notebooks" / "03_device_placement.ipynb"
+    )
+    assert chapters.find(copy) == course / "notebooks" / f"{copy}.ipynb"
+    (course / "notebooks" / "03_device_placement.ipynb").unlink()
+    assert chapters.find("03") == course / "notebooks" / f"{copy}.ipynb"
+
+
+def test_a_number_of_several_notebooks_is_one_line_that_names_them(course: Path):
+    for name in ("03_anna", "03_bob"):
+        nbformat.write(nbformat.v4.new_notebook(), course / "notebooks" / f"{name}.ipynb")
+    (course / "notebooks" / "03_device_placement.ipynb").unlink()
+    with pytest.raises(chapters.NoSuchChapter) as raised:
+        chapters.find("03")
+    assert str(raised.value) == "'03' is 2 notebooks: 03_anna, 03_bob; name one in full."
+
+
 def test_what_is_installed_is_one_line():
     ended = across("--version")
     assert ended.returncode == 0, ended.stderr
@@ -75,7 +98,7 @@ def test_a_folder_without_a_course_is_one_line_with_the_mend(tmp_path: Path):
 def test_a_taken_port_is_one_line_with_the_mend(course: Path, taken: int):
     ended = across("lab", "--no-browser", "--port", str(taken))
     assert ended.returncode == 2
-    assert ended.stderr == f"across: port {taken} is taken; try `across lab --port {taken + 1}`\n"
+    assert ended.stderr == f"across: port {taken} is taken; try `uv run across lab --port {taken + 1}`\n"
 
 
 def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pytest.MonkeyPatch, capsys):

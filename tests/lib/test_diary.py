@@ -145,6 +145,6 @@ def test_the_table_stands_beside_the_promised_minutes_and_a_broken_line_costs_no
 def test_where_there_is_none_the_command_says_how_to_have_one():
     ended = across("diary")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "`across lab --diary` keeps one" in ended.stdout
+    assert "`uv run across lab --diary` keeps one" in ended.stdout
     assert spent.rendered(progress.course()) is None
     assert chapters.names() == ["01_first"]
