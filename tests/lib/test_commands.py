@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -99,6 +100,18 @@ def test_a_taken_port_is_one_line_with_the_mend(course: Path, taken: int):
     ended = across("lab", "--no-browser", "--port", str(taken))
     assert ended.returncode == 2
     assert ended.stderr == f"across: port {taken} is taken; try `uv run across lab --port {taken + 1}`\n"
+
+
+def test_a_command_in_a_message_can_be_pasted():
+    """As docs/student.md has it, by `uv run`: the folder's own environment is on nobody's path."""
+    bare = re.compile(r"(?<!uv run )\bacross (lab|doctor|run|reset|prepare|diary)\b(?!:)")
+    found = []
+    for path in sorted(Path(chapters.__file__).parents[1].rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        told = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}  # docstrings
+        texts = (each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        found += [f"{path.name}: {each.value}" for each in texts if id(each) not in told and bare.search(each.value)]
+    assert found == []
 
 
 def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pytest.MonkeyPatch, capsys):
