@@ -176,7 +176,7 @@ def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_w
 
 @app.command()
 def diary(lang: Language = "") -> None:
-    """Say how long each exercise took, of what `across lab --diary` wrote down."""
+    """Say how long each exercise took, of what `uv run across lab --diary` wrote down."""
     from rich.console import Console
 
     from across._jupyter import chapters, progress, spent
@@ -185,7 +185,8 @@ def diary(lang: Language = "") -> None:
     chapters.speak(lang)
     table = spent.rendered(progress.course())
     Console().print(
-        table or said("There is no diary of these chapters yet: `across lab --diary` keeps one."), highlight=False
+        table or said("There is no diary of these chapters yet: `uv run across lab --diary` keeps one."),
+        highlight=False,
     )
     if table:
         print(kept.file())

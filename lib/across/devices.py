@@ -241,8 +241,8 @@ def simulated_gpus() -> str:
     if problem := building.problem():
         return f"None can be simulated: {problem}."
     if building.kept() is None:
-        return "Not built yet: `across prepare gpu` builds it, or the first chapter that wants it."
-    return "Built: `across lab --gpus 2` opens the course with two."
+        return "Not built yet: `uv run across prepare gpu` builds it, or the first chapter that wants it."
+    return "Built: `uv run across lab --gpus 2` opens the course with two."
 
 
 def gpus_or_cpus(n: int, memory: str | int = "2 GiB") -> list[str]:

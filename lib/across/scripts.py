@@ -114,7 +114,7 @@ def run(script: str | Path, seconds: float = SECONDS) -> str | None:
 
 def output(script: str | Path, recorded: str | Path) -> str:
     """What the script prints; where it does not run, the reason and, said to be one, a recorded run."""
-    why = "its environment is not here. `across prepare` and the number of this chapter, in a terminal, install it."
+    why = "its environment is not here. `uv run across prepare` and the number of this chapter, in a terminal, install it."
     try:
         ran = run(script)
     except Failed as failed:

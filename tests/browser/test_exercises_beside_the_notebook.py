@@ -96,10 +96,10 @@ def test_what_runs_is_said_and_stopped_and_what_is_known_survives_a_reload_and_i
     press_validate(browser)  # shows the panel; what is under way is not begun again
     until(browser, LOADS, lambda b: own in side(b), "the same in another tab")
     shown(browser, f"{SIDE} .now button").click()
-    until(browser, RUNS, lambda b: "did not run. You stopped it before." in side(b), "the stopped validation")
+    until(browser, RUNS, lambda b: "You stopped Validate before this one." in side(b), "the stopped validation")
     browser.close()
     browser.switch_to.window(first)
-    until(browser, RUNS, lambda b: "did not run. You stopped it before." in side(b), "what the other tab stopped")
+    until(browser, RUNS, lambda b: "You stopped Validate before this one." in side(b), "what the other tab stopped")
     browser.save_screenshot(screenshots / "panel_stopped.png")
     assert "0 of 3 checks pass · 0 of 6 points" in side(browser)
     quick = browser.find_element(By.CSS_SELECTOR, f"{SIDE} li")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -47,6 +48,29 @@ def test_a_chapter_is_found_by_name_or_number(course: Path, name: str):
     assert chapters.find(name) == course / "notebooks" / "03_device_placement.ipynb"
 
 
+@pytest.mark.parametrize("copy", ["03_device_placement-Copy1", "03_device_placement (1)", "03_my_backup"])
+def test_a_copy_is_no_chapter_and_is_found_by_its_whole_name(course: Path, copy: str):
+    for name in ("03_device_placement", copy):
+        notebook = nbformat.v4.new_notebook(metadata={"across": {"chapter": "03_device_placement"}})
+        nbformat.write(notebook, course / "notebooks" / f"{name}.ipynb")
+    assert chapters.names() == ["01_first", "03_device_placement"]
+    assert (
+        chapters.find("03") == chapters.find("device_placement") == course / "notebooks" / "03_device_placement.ipynb"
+    )
+    assert chapters.find(copy) == course / "notebooks" / f"{copy}.ipynb"
+    (course / "notebooks" / "03_device_placement.ipynb").unlink()
+    assert chapters.find("03") == course / "notebooks" / f"{copy}.ipynb"
+
+
+def test_a_number_of_several_notebooks_is_one_line_that_names_them(course: Path):
+    for name in ("03_anna", "03_bob"):
+        nbformat.write(nbformat.v4.new_notebook(), course / "notebooks" / f"{name}.ipynb")
+    (course / "notebooks" / "03_device_placement.ipynb").unlink()
+    with pytest.raises(chapters.NoSuchChapter) as raised:
+        chapters.find("03")
+    assert str(raised.value) == "'03' is 2 notebooks: 03_anna, 03_bob; name one in full."
+
+
 def test_what_is_installed_is_one_line():
     ended = across("--version")
     assert ended.returncode == 0, ended.stderr
@@ -75,7 +99,19 @@ def test_a_folder_without_a_course_is_one_line_with_the_mend(tmp_path: Path):
 def test_a_taken_port_is_one_line_with_the_mend(course: Path, taken: int):
     ended = across("lab", "--no-browser", "--port", str(taken))
     assert ended.returncode == 2
-    assert ended.stderr == f"across: port {taken} is taken; try `across lab --port {taken + 1}`\n"
+    assert ended.stderr == f"across: port {taken} is taken; try `uv run across lab --port {taken + 1}`\n"
+
+
+def test_a_command_in_a_message_can_be_pasted():
+    """As docs/student.md has it, by `uv run`: the folder's own environment is on nobody's path."""
+    bare = re.compile(r"(?<!uv run )\bacross (lab|doctor|run|reset|prepare|diary)\b(?!:)")
+    found = []
+    for path in sorted(Path(chapters.__file__).parents[1].rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        told = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}  # docstrings
+        texts = (each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        found += [f"{path.name}: {each.value}" for each in texts if id(each) not in told and bare.search(each.value)]
+    assert found == []
 
 
 def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pytest.MonkeyPatch, capsys):

@@ -62,7 +62,8 @@ def server(course: Path) -> Any:
     """A server with our extension: its page's settings, and its routes."""
     routes: list[str] = []
     made = SimpleNamespace(settings={"base_url": "/"}, add_handlers=lambda _, found: routes.extend(r for r, _ in found))
-    validating._load_jupyter_server_extension(SimpleNamespace(web_app=made, root_dir=str(course)))
+    events = SimpleNamespace(add_listener=lambda **_: None)
+    validating._load_jupyter_server_extension(SimpleNamespace(web_app=made, root_dir=str(course), event_logger=events))
     return SimpleNamespace(page=made.settings.get("page_config_data", {}), routes=routes)
 
 
@@ -145,6 +146,6 @@ def test_the_table_stands_beside_the_promised_minutes_and_a_broken_line_costs_no
 def test_where_there_is_none_the_command_says_how_to_have_one():
     ended = across("diary")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "`across lab --diary` keeps one" in ended.stdout
+    assert "`uv run across lab --diary` keeps one" in ended.stdout
     assert spent.rendered(progress.course()) is None
     assert chapters.names() == ["01_first"]

@@ -21,6 +21,7 @@ import pytest
 from serving import free_port, serving
 
 from across._jupyter import lab
+from across._process import kept, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "jupyterhub.md").read_text(encoding="utf-8")
@@ -29,9 +30,14 @@ BASE, TOKEN = "/user/ada/", "secret"
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[int, str]]]:
-    """Asks the server of a student, whose home is served and has the notebooks in a folder of it."""
-    home = tmp_path_factory.mktemp("home")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a student, with the notebooks in a folder of it."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def ask(home: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Asks the server of the student, whose home is served."""
     (home / "notebooks" / "zh").mkdir(parents=True)
     for name in ("notebooks/03_device_placement.ipynb", "notebooks/zh/03_device_placement.ipynb"):
         (home / name).write_bytes((ROOT / name).read_bytes())
@@ -44,10 +50,11 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tu
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--allow-root"]
     command += [f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={home}"]
 
-    def asked(path: str) -> tuple[int, str]:
+    def asked(path: str, method: str = "GET", body: str = "") -> tuple[int, str]:
         url = f"http://127.0.0.1:{port}{BASE}{path}{'&' if '?' in path else '?'}token={TOKEN}"
         try:
-            with urllib.request.urlopen(url, timeout=60) as answer:
+            question = urllib.request.Request(url, body.encode() or None, method=method)
+            with urllib.request.urlopen(question, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, ""
@@ -71,6 +78,21 @@ def test_the_start_page_leads_to_the_notebooks_below_the_folder_that_is_served(a
     page = ask("across/start")[1]
     assert f'href="{BASE}lab/tree/notebooks/03_device_placement.ipynb"' in page
     assert 'data-path="notebooks/03_device_placement.ipynb"' in page
+
+
+def test_what_is_known_of_a_notebook_goes_with_it_to_its_new_name(
+    home: Path, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / ".data"))
+    names = ("notebooks/03_device_placement.ipynb", "notebooks/03_anna.ipynb")
+    known = {"exercises": {"pick": {"state": "passes"}}}
+    kept.write(recorded.KIND, home / names[0], known)
+    for old, new in (names, reversed(names)):
+        assert ask(f"api/contents/{old}", "PATCH", json.dumps({"path": new}))[0] == 200
+        until = time.monotonic() + 10  # the server tells of it after it has answered
+        while kept.read(recorded.KIND, home / new) != known:
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 def test_the_page_installs_extras_that_a_release_has():

@@ -79,9 +79,9 @@ def test_what_validate_said_holds_for_the_answer_of_which_it_was_said(tmp_path: 
 
 def test_what_a_stopped_validation_did_not_reach_does_not_fail(tmp_path: Path):
     path, of = tmp_path / "a.ipynb", notebook("x = 1")
-    says = "pick: did not run. You stopped it before."
+    says = "pick: You stopped Validate before this one."
     record(path, of, pick={"state": "not yet", "says": says, "ran": False})
-    assert states(path, of)[0] == (panel.BEGUN, "did not run. You stopped it before.")
+    assert states(path, of)[0] == (panel.BEGUN, "You stopped Validate before this one.")
 
 
 def test_the_pictures_of_a_check_are_kept_with_their_words_until_the_answer_changes_or_the_chapter_is_reset(

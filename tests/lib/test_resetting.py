@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 from processes import across
 from test_start_page import change, passes, write
@@ -83,6 +85,40 @@ def test_without_a_blank_version_nothing_is_changed_and_the_mend_is_said(course:
         resetting.reset("01")
     assert (course / "01_pipes.ipynb").read_bytes() == before
     assert knows(course / "01_pipes.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("there", "mend"),
+    [
+        (False, "`01_anna.ipynb` is chapter 01 under another name; rename it to `01_pipes.ipynb` first."),
+        (True, "`01_anna.ipynb` is a copy of chapter 01; `uv run across reset 01` begins `01_pipes.ipynb` again."),
+    ],
+)
+def test_a_notebook_under_another_name_is_told_to_be_one(course: Path, there: bool, mend: str):
+    notebook = nbformat.read(course / "01_pipes.ipynb", as_version=4)
+    notebook.metadata["across"] = {"chapter": "01_pipes"}
+    nbformat.write(notebook, course / "01_anna.ipynb")
+    worked_on(course / "01_anna.ipynb")
+    if not there:
+        (course / "01_pipes.ipynb").unlink()
+    with pytest.raises(chapters.NotHandedOut, match=f"^{re.escape(mend)}$"):
+        resetting.reset("01_anna")
+    assert knows(course / "01_anna.ipynb")
+
+
+def test_what_is_kept_goes_with_a_notebook_that_is_renamed_and_back_again(course: Path):
+    old, new = course / "02_jobs.ipynb", course / "02_anna.ipynb"
+    change(old, "pick", "def pick(): return 1")
+    passes(old, "pick", recorded.NOT_YET)
+    old.rename(new)
+    resetting.follow(old, new)
+    assert kept.read(recorded.KIND, old) == {}
+    worked_on(new)
+    measured.first("another", "[2]", str(old))  # the kernel was told the old name
+    new.rename(old)
+    resetting.follow(new, old)
+    assert kept.read(measured.KIND, old) == {"prediction": "[1]", "another": "[2]"}
+    assert [each.passing for each in progress.course()] == [0, 1]
 
 
 def test_a_file_that_is_no_notebook_any_more_is_put_back(course: Path):

@@ -61,7 +61,7 @@ def test_where_it_is_not_prepared_the_recorded_run_is_shown_as_one(script: Path,
     recorded.write_text("A recorded run: 42\n")
     assert scripts.run(script) is None
     said = scripts.output(script, recorded)
-    assert said.startswith("NOT RUN HERE: its environment is not here. `across prepare`")
+    assert said.startswith("NOT RUN HERE: its environment is not here. `uv run across prepare`")
     assert said.endswith("A recorded run: 42\n")
 
 

@@ -241,6 +241,13 @@ def test_what_has_not_changed_is_not_read_again_and_what_has_is(course: Path, mo
     assert sorted(read) == ["01_pipes", "02_jobs"]
 
 
+def test_a_copy_of_a_chapter_has_no_box_and_adds_no_hours(course: Path):
+    before = page().get_text()
+    for copy in ("02_jobs-Copy1", "02_jobs-Copy1-Copy2", "02_jobs (1)"):
+        (course / f"{copy}.ipynb").write_bytes((course / "02_jobs.ipynb").read_bytes())
+    assert page().get_text() == before
+
+
 def test_a_bundle_of_one_chapter_has_it_alone(course: Path):
     for name in ("01_pipes", "02_jobs"):
         (course / f"{name}.ipynb").unlink()

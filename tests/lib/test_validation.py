@@ -191,7 +191,7 @@ def test_what_is_stopped_is_said_and_run_the_next_time_and_what_was_known_is_kep
 
     found = validate(path, on_progress=tried, stop=stop)
     assert states(found) == {"pick": PASSES, "place": NOT_YET, "explain": OPEN}
-    assert found.exercises[1].says == "place: did not run. You stopped it before."
+    assert found.exercises[1].says == "place: You stopped Validate before this one."
     answer(path, place="def place():\n    return 2")
     ran(path)
     assert states(validate(path)) == {"pick": PASSES, "place": PASSES, "explain": OPEN}
@@ -203,9 +203,45 @@ def test_what_is_stopped_before_it_begins_runs_nothing(path: Path):
     stop.ask()
     found = validate(path, stop=stop)
     assert [each.says for each in found.exercises][:2] == [
-        f"{name}: did not run. You stopped it before." for name in ("pick", "place")
+        f"{name}: You stopped Validate before this one." for name in ("pick", "place")
     ]
     assert ran(path) == []
+
+
+def stopped_at_once(path: Path, anew: bool = False) -> validation.Validation:
+    stop = Stop()
+    stop.ask()
+    return validate(path, anew=anew, stop=stop)
+
+
+def test_a_stop_takes_no_verdict_away_of_cells_that_are_the_same_or_the_same_again(path: Path):
+    answer(path, pick="def pick():\n    return 1", place="def place():\n    return 2")
+    assert states(validate(path)) == {"pick": PASSES, "place": PASSES, "explain": OPEN}
+    assert states(stopped_at_once(path, anew=True)) == {"pick": PASSES, "place": PASSES, "explain": OPEN}
+    whole = path.read_bytes()
+    notebook = nbformat.read(path, as_version=4)
+    del notebook.cells[0]  # a given one, which every check needs
+    nbformat.write(notebook, path)
+    assert states(stopped_at_once(path)) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+    assert states(validate(path)) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+    path.write_bytes(whole)
+    ran(path)
+    assert states(stopped_at_once(path)) == {"pick": PASSES, "place": PASSES, "explain": OPEN}
+    assert ran(path) == []
+    answer(path, pick="def pick():\n    return 0")  # on which the other rests
+    assert states(stopped_at_once(path)) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+
+
+def test_a_stop_leaves_ticks_as_ticks_and_is_no_success(path: Path):
+    answer(path, pick="def pick():\n    return 1", place="def place():\n    return 2", explain="Because.")
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=60).execute(env={**os.environ, "JPY_SESSION_NAME": str(path)})
+    found = stopped_at_once(path)
+    assert states(found) == {"pick": PASSES, "place": PASSES, "explain": validation.BY_HAND}
+    assert [each.ticked for each in found.exercises] == [True, True, False]
+    assert not found.passed
+    answer(path, place="def place():\n    return 3")
+    assert states(stopped_at_once(path)) == {"pick": PASSES, "place": NOT_YET, "explain": validation.BY_HAND}
 
 
 def test_a_check_that_is_no_longer_the_released_one_is_named(path: Path):

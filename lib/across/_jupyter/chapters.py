@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from across._language import catalogue
 from across._language.catalogue import said
+
+COPY = re.compile(r"(-Copy\d*| \(\d+\))+$")  # how JupyterLab and browsers mark a second file of a name
 
 
 class NoSuchChapter(LookupError):  # noqa: N818 - reads as the sentence it is
@@ -70,8 +74,20 @@ def course_title() -> str:
 
 
 def names() -> list[str]:
-    """Every chapter, in order. Raises NoSuchChapter if there is none."""
-    return sorted(path.stem for path in folder().glob("[0-9][0-9]_*.ipynb"))
+    """Every chapter, in order; a copy of one that is here, a student's backup, is none. Raises NoSuchChapter."""
+    here = {path.stem: path for path in folder().glob("[0-9][0-9]_*.ipynb")}
+    numbers = Counter(name[:2] for name in here)
+    twice = (name for name in here if numbers[name[:2]] > 1)  # the other files need not be read
+    copies = {name for name in twice if {COPY.sub("", name), own_name(here[name])} - {name} & here.keys()}
+    return sorted(here.keys() - copies)
+
+
+def own_name(path: Path) -> str:
+    """What the chapter in a notebook is called, as it says itself; else as its file, without a copy's mark."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["metadata"]["across"]["chapter"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a student's file
+        return COPY.sub("", path.stem)
 
 
 def notebooks(name: str) -> dict[str, Path]:
@@ -106,8 +122,14 @@ def find(name: str) -> Path:
     """
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    called = Path(name).stem
-    matching = [full for full in names() if called in (full, full[:2], full[:2].removeprefix("0"), full[3:])]
-    if len(matching) != 1:
-        raise NoSuchChapter(said("no chapter {0}; there are: {1}", repr(name), ", ".join(names())))
+    called, there = Path(name).stem, names()
+    if (whole := folder() / f"{called}.ipynb").is_file() and called not in there:  # a copy, which was asked for
+        return whole
+    numbered = [full for full in there if called in (full[:2], full[:2].removeprefix("0"), full[3:])]
+    matching = [called] if called in there else numbered
+    if len(matching) > 1:
+        several = ", ".join(matching)
+        raise NoSuchChapter(said("{0} is {1} notebooks: {2}; name one in full.", repr(name), len(matching), several))
+    if not matching:
+        raise NoSuchChapter(said("no chapter {0}; there are: {1}", repr(name), ", ".join(there)))
     return translated(matching[0])

@@ -50,8 +50,8 @@ def start(browser: bool = True, port: int | None = None, keep_diary: bool = Fals
     if keep_diary:
         os.environ[diary.ASKED_FOR] = "1"
         kept = said(
-            "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `across "
-            "diary` shows it, and you may delete it.",
+            "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `uv run "
+            "across diary` shows it, and you may delete it.",
             diary.file(),
         )
         print(f"across lab: {kept}")
@@ -105,7 +105,7 @@ def free_port(wanted: int | None = None) -> int:
     if wanted is not None:
         if not _is_free(wanted):
             raise PortTaken(
-                errno.EADDRINUSE, said("port {0} is taken; try `across lab --port {1}`", wanted, wanted + 1)
+                errno.EADDRINUSE, said("port {0} is taken; try `uv run across lab --port {1}`", wanted, wanted + 1)
             )
         return wanted
     for port in range(PORT, PORT + TRIES):
@@ -113,7 +113,7 @@ def free_port(wanted: int | None = None) -> int:
             if port != PORT:
                 print(f"across lab: {said('port {0} is taken; using {1}.', PORT, port)}")
             return port
-    taken = said("ports {0} to {1} are taken; choose one: across lab --port N", PORT, PORT + TRIES - 1)
+    taken = said("ports {0} to {1} are taken; choose one: `uv run across lab --port N`", PORT, PORT + TRIES - 1)
     raise PortTaken(errno.EADDRINUSE, taken)
 
 

@@ -20,9 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from across._jupyter import chapters, panel, validation
+from across._language.catalogue import said
 from across._process import kept, measured, recorded
 
 BEFORE = "before_reset"  # the kind of what is kept of a notebook with answers
+KINDS = (
+    measured.KIND,
+    recorded.KIND,
+    panel.PICTURES,
+)  # of what is kept: first predictions, how exercises stood, pictures
 SECONDS, OLDEST = 20.0, 100  # that git may take for one file, and commits of it that are looked at
 
 
@@ -36,7 +42,7 @@ def reset(name: str) -> list[str]:
     blank: dict[Path, bytes | None] = {}
     for path in chapters.notebooks(chapter).values():
         blank[path] = None if _read_is_blank(path) else _handed_out(path)
-    said = []
+    done = []
     for path, content in blank.items():
         if content is not None:
             own, aside = _keep(path), path.with_name(f".{path.name}.{os.getpid()}")
@@ -45,15 +51,27 @@ def reset(name: str) -> list[str]:
                 os.replace(aside, path)
             finally:
                 aside.unlink(missing_ok=True)
-            said.append(f"{path}: as it was handed out. Yours is kept: {own}")
+            done.append(f"{path}: as it was handed out. Yours is kept: {own}")
         forget(path)
-    return [*said, f"{chapter}: its predictions count as not measured yet."]
+    return [*done, f"{chapter}: its predictions count as not measured yet."]
 
 
 def forget(notebook: Path) -> None:
     """Forget what was kept of a notebook: predictions as they were first measured, and how its exercises stood."""
-    for kind in (measured.KIND, recorded.KIND, panel.PICTURES):
+    for kind in KINDS:
         kept.forget(kind, notebook)
+
+
+def follow(old: Path, new: Path) -> None:
+    """A notebook was renamed: what was kept of it is now kept of it under the new name.
+
+    What is kept there already is of an older file, or of this one before it was renamed back: the newer goes first.
+    """
+    for kind in KINDS:
+        with kept.alone(kind, new):
+            if found := kept.read(kind, old):
+                kept.write(kind, new, kept.read(kind, new) | found)
+        kept.forget(kind, old)
 
 
 def notice() -> None:
@@ -61,9 +79,9 @@ def notice() -> None:
     for name in chapters.names():
         for path in chapters.notebooks(name).values():
             with contextlib.suppress(OSError):  # nothing is kept of it, or it is gone
-                said, file = kept.file(measured.KIND, path).stat(), path.stat()
+                record, file = kept.file(measured.KIND, path).stat(), path.stat()
                 # not by mtime alone: archives bring an old one. A notebook that was not saved since is older than both
-                if max(file.st_mtime, file.st_ctime) > said.st_mtime and _read_is_blank(path):
+                if max(file.st_mtime, file.st_ctime) > record.st_mtime and _read_is_blank(path):
                     forget(path)
 
 
@@ -95,10 +113,22 @@ def _handed_out(path: Path) -> bytes:
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if is_blank(json.loads(content)):
                 return content
+    if (own := chapters.own_name(path)) != path.stem:
+        raise chapters.NotHandedOut(_under_another_name(path, own))
     raise chapters.NotHandedOut(
         f"{path}: git has no blank version of it; take the notebook out of your download again. Its predictions are forgotten "
-        "when the start page is next looked at, or by `across reset` then"
+        "when the start page is next looked at, or by `uv run across reset` then"
     )
+
+
+def _under_another_name(path: Path, chapter: str) -> str:
+    """What is to be done about a notebook that is not called as it was handed out."""
+    number, wanted = chapter[:2] if chapter[:2].isdigit() else chapter, f"{chapter}.ipynb"
+    if (path.parent / wanted).exists():
+        return said(
+            "`{0}` is a copy of chapter {1}; `uv run across reset {1}` begins `{2}` again.", path.name, number, wanted
+        )
+    return said("`{0}` is chapter {1} under another name; rename it to `{2}` first.", path.name, number, wanted)
 
 
 def _git(path: Path, *arguments: str) -> bytes:

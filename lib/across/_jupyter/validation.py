@@ -63,8 +63,9 @@ class Validation:
 
     @property
     def passed(self) -> bool:
-        """Whether no exercise is open."""
-        return not self.changed and all(each.state in (PASSES, BY_HAND) for each in self.exercises)
+        """Whether no exercise is open, and none was left untried when it was stopped."""
+        tried = all(each.again or each.digest for each in self.exercises)
+        return tried and not self.changed and all(each.state in (PASSES, BY_HAND) for each in self.exercises)
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def validate(
     """Run of the notebook at `path` what its checks need, in its folder; the file stays as it is.
 
     `on_progress` is called with every exercise as it stands, whenever one stands otherwise; `on_cell` with each cell that
-    begins. A cell that takes longer than 120 s is interrupted. After `stop` is asked, what is known is kept, and the others
-    did not run. `in_browser`: the notebook as it is there, in place of what the file has.
+    begins. A cell that takes longer than 120 s is interrupted. After `stop` is asked, what is known is kept, also what was said
+    before of the same cells; the others did not run. `in_browser`: the notebook as it is there, in place of what the file has.
     Raises ValueError for what is no notebook, or one whose exercises are not as they were released.
     """
     began = time.monotonic()
@@ -110,9 +111,9 @@ def validate(
         hear = {"on_begin": under_way.begins, "on_end": under_way.ends}
         lost = running.run(notebook, needed, path, passed=ready, **hear, stop=stop)
         reason = _died(lost)
-    if stop and stop.asked:
-        reason = said("You stopped it before.")
     found = [under_way.standing(number, reason) for number in asked]
+    if stop and stop.asked:
+        found = _stopped(found, every, sources, here, (last, recorded.earlier(path)))
     passing = {each.exercise for each in found if each.state == PASSES}
     digests = {each.exercise: each.digest(sources, here, passing) for each in every}
     found = [replace(each, digest=digests[each.exercise]) if each.again and each.digest else each for each in found]
@@ -171,6 +172,37 @@ def _wanted(
             pass
         wanted.append(each)
     return wanted, stays
+
+
+def _stopped(
+    found: Sequence[Standing],
+    every: Sequence[Slice],
+    sources: Mapping[int, str],
+    here: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+) -> list[Standing]:
+    """How each stands after a stop: one that was not come to, as the first of the `records` has it of the same cells."""
+    slice_of = {each.exercise: each for each in every}
+    passing: set[str] = set()
+    told = []
+    for each in found:
+        if not each.ran:
+            digest = slice_of[each.exercise].digest(sources, here, passing)
+            known = (_as_recorded(each, record.get(each.exercise, {}), digest) for record in records)
+            says = said("{0}: You stopped Validate before this one.", each.exercise)
+            each = next(filter(None, known), replace(each, says=says))
+        passing |= {each.exercise} if each.state == PASSES else set()
+        told.append(each)
+    return told
+
+
+def _as_recorded(pending: Standing, entry: Mapping[str, Any], digest: str) -> Standing | None:
+    """What an entry of the record says of an exercise, if it is of the same cells; a tick knows its answer's alone."""
+    same = entry.get("digest") == digest if entry.get("digest") else entry.get("answers") == pending.answers
+    if not same or not entry.get("ran", True) or entry.get("state") not in (PASSES, OPEN, NOT_YET):
+        return None
+    how = {name: entry.get(name, default) for name, default in (("says", ""), ("digest", ""), ("ticked", False))}
+    return replace(pending, state=str(entry["state"]), ran=True, again=False, **how)
 
 
 class _UnderWay:

@@ -2,6 +2,7 @@
 
 One file a notebook in the user's folder (`kept`), which the start page and Validate read, and no grader. What it says of an
 exercise holds for the answer's cells of which it was said, told by their digest: when they change, it says nothing of them.
+Beside what was said last it has what Validate let pass last: cells that were changed and changed back are those again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from across._process import diary, global_names, kept, measured
 
 KIND = "validated"  # of what is kept
+NOW, EARLIER = "exercises", "earlier"  # in it: what was said last; what Validate let pass before that, of other cells
 PASSES, OPEN, NOT_YET, BY_HAND = "passes", "open", "not yet", "by hand"  # how an exercise stands; open: not attempted
 DIGITS = 8  # of an answer's digest in the diary
 FOR_CHECKS_ALONE = "NBGRADER_VALIDATING"  # in the environment of a kernel whose run is recorded by who asked for it
@@ -44,7 +46,16 @@ class Standing:
 
 def read(notebook: Path) -> dict[str, dict[str, Any]]:
     """What is recorded of each exercise: a Standing's values, of this version or another; nothing where none can be read."""
-    found = kept.read(KIND, notebook).get("exercises")
+    return _entries(notebook, NOW)
+
+
+def earlier(notebook: Path) -> dict[str, dict[str, Any]]:
+    """What Validate let pass of each exercise before it said something else of other cells, as `read` has it."""
+    return _entries(notebook, EARLIER)
+
+
+def _entries(notebook: Path, when: str) -> dict[str, dict[str, Any]]:
+    found = kept.read(KIND, notebook).get(when)
     return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
 
 
@@ -58,10 +69,13 @@ def write(notebook: Path, standings: Iterable[Standing], before: Mapping[str, An
             diary.note(diary.SAID, notebook, each.exercise, state=each.state, answer=each.answers[:DIGITS])
     entries = {each.exercise: asdict(each) for each in standings}
     with kept.alone(KIND, notebook):
+        passed = earlier(notebook)
         for name, entry in read(notebook).items():
+            if entry.get("state") == PASSES and entry.get("digest") and name in entries:
+                passed[name] = entry
             if name in entries and entry != before.get(name) and entry.get("answers") != entries[name]["answers"]:
                 entries[name] = entry
-        kept.write(KIND, notebook, {"exercises": entries})
+        kept.write(KIND, notebook, {NOW: entries, EARLIER: passed})
 
 
 def tick(exercise: str, state: str, says: str, notebook: str) -> None:
@@ -92,7 +106,7 @@ def tick(exercise: str, state: str, says: str, notebook: str) -> None:
             return  # Validate's own word says more
         seconds = last.get("seconds")
         entries[exercise] = {**asdict(made), "seconds": seconds if isinstance(seconds, float) else 0.0}
-        kept.write(KIND, path, {"exercises": entries})
+        kept.write(KIND, path, {NOW: entries, EARLIER: earlier(path)})
 
 
 def _ran() -> Sequence[str]:
