@@ -43,8 +43,8 @@ print("Python", sys.version.split()[0], "| TensorFlow", tf.__version__, "| these
 
 # %% [markdown]
 # ## Why several GPUs?
-# Training that takes weeks should take hours. The book claims: 8 GPUs in one machine are often as fast as 16 in many
-# machines, because a network is slow.
+# Training that takes weeks should take hours. The book behind this course, a textbook of 2017, claims: 8 GPUs in
+# one machine are often as fast as 16 in many machines, because a network is slow.
 
 # %% [markdown]
 # In a training step all GPUs compute gradients, then all wait until these are added up. Take ResNet-50 with figures of the
@@ -60,33 +60,35 @@ print("Python", sys.version.split()[0], "| TensorFlow", tf.__version__, "| these
 # %% answer="prediction" covers=["S1", "S3", "S8"]
 ### BEGIN SOLUTION
 prediction = {"CPUs": 1, "GPUs of 1,-1,0": 1, "built with CUDA": True, "16 over a network": 8}
-#: prediction = {"CPUs": None, "GPUs of 1,-1,0": None, "built with CUDA": None, "16 over a network": None}
+#: prediction = {
+#:     "CPUs": None,
+#:     "GPUs of 1,-1,0": None,
+#:     "built with CUDA": None,
+#:     "16 over a network": None,
+#: }
 ### END SOLUTION
 
 # %% check="prediction" points=1 covers=["S1"]
 with attempt("prediction", done="recorded before it was measured"):
-    guesses, most = read(prediction, "`prediction` is", expecting.dict_of()), float("inf")
-    if all(guess is None for guess in guesses.values()):
+    if all(guess is None for guess in read(prediction, "`prediction` is", expecting.dict_of()).values()):
         raise NotAttempted("prediction: not attempted yet. Replace each None by a guess.")
-    count, step, box, network = (
-        expecting.between(0, most, expecting.whole),
-        150,
-        15,
-        155,
-    )  # ms: computing, waiting here, there
+    count, amount = (expecting.between(0, float("inf"), kind) for kind in (expecting.whole, expecting.number))
+    kinds = {"CPUs": count, "GPUs of 1,-1,0": count, "built with CUDA": expecting.truth, "16 over a network": amount}
+    guesses = read(prediction, "`prediction` is", expecting.entries(kinds))
+    step, box, network = 150, 15, 155  # ms: computing, waiting here, there
     times = {
         "1 GPU": 1.0,
         "8 in one machine": 8 * step / (step + box),
         "16 over a network": 16 * step / (step + network),
     }
     truth_of = {
-        "CPUs": (len(tf.config.list_physical_devices("CPU")), count),
-        "GPUs of 1,-1,0": (len(memory.seen("1,-1,0", 2)), count),
-        "built with CUDA": (tf.test.is_built_with_cuda(), expecting.truth),
-        "16 over a network": (round(times["16 over a network"], 1), expecting.between(0, most, expecting.number)),
+        "CPUs": len(tf.config.list_physical_devices("CPU")),
+        "GPUs of 1,-1,0": len(memory.seen("1,-1,0", 2)),
+        "built with CUDA": tf.test.is_built_with_cuda(),
+        "16 over a network": round(times["16 over a network"], 1),
     }
-    for what, (truly, kind) in truth_of.items():
-        guess = read(guesses.get(what), f"{what}: you guess", kind)
+    for what, guess in guesses.items():
+        truly = truth_of[what]
         near = abs(guess - truly) <= 0.1 * truly
         print(f"{what:18} you said {guess}, it is {truly}{'' if near else '  <- a surprise'}")
     display(pictures.bars(times, title="MODEL: ResNet-50, images a second", unit="times one GPU"))

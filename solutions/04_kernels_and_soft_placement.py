@@ -367,7 +367,7 @@ for value in (3.0, 3):
 
 # %% [markdown]
 # 3.0 stays on its pin both times. 3 is moved under soft placement and refused under hard placement. Its
-# message, without traceback and list of kernels, holds the book's words:
+# message, without traceback and list of kernels, holds the textbook's words:
 
 # %% tags=["show"] covers=["S21", "S23"]
 print(refusal[refusal.index("Cannot assign") :].partition("\n\nOp:")[0])

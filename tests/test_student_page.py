@@ -66,6 +66,18 @@ def test_the_links_of_the_chinese_page_lead_somewhere():
         assert "://" in link or (ROOT / "docs" / "zh" / path).exists() if path else anchor in headings, link
 
 
+@pytest.mark.parametrize(("page", "title"), [(PAGE, "Hand in"), (CHINESE, "提交")])
+def test_what_is_handed_in_and_when_it_is_complete_stands_under_its_own_heading(page: str, title: str):
+    section = re.search(rf"^## {title}\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+    assert section, title
+    notebooks = re.findall(r"`(notebooks/\S+)`", section[1])
+    assert [(ROOT / each).is_file() for each in notebooks] == [True]
+    script = (ROOT / "lib/across/_jupyter/share/labextensions/across/exercises.js").read_text(encoding="utf-8")
+    marks = dict(re.findall(r'"?(\w[\w ]*)"?: "(.)"', re.search(r"const MARKS = \{(.*)\}", script)[1]))
+    for state in ("new", "begun", "waits", "not yet", "by hand"):
+        assert f"`{marks[state]}`" in section[1], state
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The course as a student has it: a git checkout of its own. Each command leaves it as it was handed out."""

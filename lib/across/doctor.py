@@ -14,11 +14,16 @@ from across import _system, devices, diagnosis
 from across._gpu import building, loading
 from across._jupyter import chapters
 from across._jupyter.machine import shows
+from across._language.catalogue import marked
 from across._process import unprivileged, warm
 from across._system import CGROUP, limit, version
+from across.diagnosis import Facts, Finding
 
 PACKAGES = ("across", "tensorflow", "keras", "numpy", "jupyterlab", "nbgrader")
 GIB = 1 << 30
+STAND_IN = Finding(  # for a machine without a GPU where the chapters simulate them: nobody need rent one
+    "no GPU", marked("No NVIDIA GPU here, and none is needed."), marked("Simulated ones stand in.")
+)
 
 
 def facts() -> dict[str, Any]:
@@ -51,13 +56,21 @@ def facts() -> dict[str, Any]:
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
             "processes": limit("pids.max", "pids/pids.max"),
         },
-        "diagnosis": dataclasses.asdict(diagnosis.diagnose(found)),
+        "diagnosis": dataclasses.asdict(finding(found)),
         "warm_kernels": warm.available(),
         "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
         "chapters": {name: _shows(name, gpus) for name in names},
         "advice": advice(names, sandbox),
     }
+
+
+def finding(facts: Facts) -> Finding:
+    """What `diagnosis.diagnose` finds, but for a machine without a GPU where simulated ones can be had."""
+    found = diagnosis.diagnose(facts)
+    if found.key != STAND_IN.key or diagnosis.hides(facts.visible) or building.problem():
+        return found
+    return STAND_IN
 
 
 def advice(names: list[str], sandbox: str) -> list[str]:

@@ -10,13 +10,15 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from processes import across
 
 from across import _system, doctor
-from across._jupyter import chapters, headless, lab
+from across._jupyter import chapters, headless, in_the_way, lab
+from across._language import catalogue
 
 
 @pytest.fixture
@@ -119,6 +121,25 @@ def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pyte
     port = lab.free_port()
     assert port > taken
     assert capsys.readouterr().out == f"across lab: port {taken} is taken; using {port}.\n"
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [("en", "starting JupyterLab; Ctrl+C ends it."), ("zh", "正在启动 JupyterLab；按 Ctrl+C 结束。")],
+)
+def test_the_lab_says_that_it_starts_before_it_is_slow(
+    course: Path, language: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    said: list[str] = []
+    app = SimpleNamespace(launch_instance=lambda _: said.append(capsys.readouterr().out))
+    monkeypatch.setitem(sys.modules, "jupyterlab.labapp", SimpleNamespace(LabApp=app))  # as if it were imported at once
+    monkeypatch.setattr(in_the_way, "look", lambda **_: None)
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "PATH", catalogue.VARIABLE):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # and taken back afterwards
+    monkeypatch.setenv(catalogue.VARIABLE, language)
+    monkeypatch.setattr(lab.warm, "available", lambda: False)
+    lab.start(browser=False)
+    assert said[0].splitlines()[-1] == f"across lab: {line}"
 
 
 def test_jupyters_own_settings_are_found_after_ours():

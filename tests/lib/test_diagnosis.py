@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from across import diagnosis, doctor
+from across._gpu import building
 from across.diagnosis import Facts, diagnose
 
 WELL = Facts(
@@ -113,7 +114,23 @@ def test_what_is_gathered_here_has_a_finding():
 def test_the_doctor_tells_the_finding_and_its_mend():
     console = Console(record=True, width=400, file=io.StringIO())
     console.print(doctor.rendered(doctor.facts()))
-    assert diagnose(diagnosis.gather()).mend in console.export_text()
+    assert doctor.finding(diagnosis.gather()).mend in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem", "says"),
+    [
+        (Facts(), "", "No NVIDIA GPU here, and none is needed."),
+        (Facts(), "no compiler", "There is no NVIDIA GPU in this machine."),
+        (Facts(visible="-1"), "", "There is no NVIDIA GPU in this machine."),  # it hides simulated ones, too
+        (dataclasses.replace(WELL, driver="", libcuda=False, open=0), "", "There is a GPU, but no NVIDIA driver."),
+    ],
+)
+def test_the_doctor_sends_nobody_to_rent_a_gpu_where_simulated_ones_stand_in(
+    facts: Facts, problem: str, says: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(building, "problem", lambda: problem)
+    assert doctor.finding(facts).says == says
 
 
 def test_what_is_unmet_here_is_wanted():

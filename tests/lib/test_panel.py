@@ -59,18 +59,23 @@ def test_what_nobody_touched_is_not_begun_and_what_is_written_waits_for_a_check(
     path = tmp_path / "a.ipynb"
     shown = panel.shown(path, notebook())
     assert [each["state"] for each in shown["exercises"]] == [panel.NEW] * 3
-    assert shown["says"] == "0 of 2 checks pass · 0 of 6 points"
+    assert shown["says"] == "0 of 2 checks pass · 0 of 6 points · read by a person: 1"
     assert (shown["exercises"][0]["cell"], shown["exercises"][0]["worth"]) == ("pick", "2 points")
     after = "first make `pick` pass; this exercise builds on it."
     written = notebook("x = 1", "x = 2", "Because.")
     assert states(path, written) == [(panel.BEGUN, ""), (panel.WAITS, after), (recorded.BY_HAND, "")]
 
 
+def test_where_no_person_reads_anything_the_panel_speaks_of_checks_alone(tmp_path: Path):
+    of = {"cells": notebook()["cells"][:-1]}
+    assert panel.shown(tmp_path / "a.ipynb", of)["says"] == "0 of 2 checks pass · 0 of 4 points"
+
+
 def test_what_validate_said_holds_for_the_answer_of_which_it_was_said(tmp_path: Path):
     path, of = tmp_path / "a.ipynb", notebook("x = 1", "x = 2")
     record(path, of, pick={"state": "passes", "says": ""}, place={"state": "not yet", "says": "place: not yet. No."})
     assert states(path, of)[:2] == [("passes", ""), ("not yet", "not yet. No.")]
-    assert panel.shown(path, of)["says"] == "1 of 2 checks pass · 2 of 6 points"
+    assert panel.shown(path, of)["says"] == "1 of 2 checks pass · 2 of 6 points · read by a person: 1"
     assert states(path, notebook("x = 1", "x = 3"))[:2] == [("passes", ""), (panel.BEGUN, "")]
     assert states(path, notebook("x = 7", "x = 2"))[0] == (panel.BEGUN, "")
     record(path, of, pick={"state": "passes", "says": "", "ticked": True})

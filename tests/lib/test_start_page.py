@@ -126,10 +126,13 @@ def test_an_answer_counts_when_it_is_no_longer_the_stub_and_passes_once_validate
     path = course / "01_pipes.ipynb"
     change(path, "pick", "def pick(): return 1")
     assert "◐ begun" in said("Pipes")
-    untold = "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points · 1 answer waits for Validate"
+    untold = "1 of 2 exercises answered · 0 of 1 checks pass · 0 of 5 points"
+    untold += " · read by a person: 1 · 1 answer waits for Validate"
     assert untold in said("Pipes")
     passes(path, "pick")
-    assert said("Pipes").endswith("1 of 1 checks pass · 2.5 of 5 points Go on with exercise explain")
+    assert said("Pipes").endswith(
+        "1 of 1 checks pass · 2.5 of 5 points · read by a person: 1 Go on with exercise explain"
+    )
     change(path, "pick", "def pick(): return 2")
     assert untold in said("Pipes")
 
@@ -173,7 +176,8 @@ def test_when_all_is_done_the_page_says_to_hand_in(course: Path):
         change(course / f"{name}.ipynb", "explain", "Because.")
         change(course / f"{name}.ipynb", "pick", "def pick(): return 1")
         passes(course / f"{name}.ipynb", "pick")
-    assert "hand it in" in page().select_one(".next").get_text()
+    says = " ".join(page().select_one(".next").get_text().split())
+    assert says.endswith("hand it in: one file a chapter, its .ipynb.")
     assert "✓ done" in said("Signals")
 
 
@@ -360,7 +364,10 @@ def test_progress_is_that_of_the_notebook_in_either_language_that_is_furthest(
     change(chinese, "pick", "def pick(): return 1")
     passes(chinese, "pick")
     change(course / "02_jobs.ipynb", "pick", "def pick(): return 2")
-    assert "1 of 2 exercises answered · 1 of 1 checks pass · 2.5 of 5 points (in the Chinese notebook)" in said("Jobs")
+    assert (
+        "1 of 2 exercises answered · 1 of 1 checks pass · 2.5 of 5 points · read by a person: 1 (in the Chinese notebook)"
+        in said("Jobs")
+    )
     assert "There are answers in the English notebook, too." in said("Jobs")
     link = page().select_one(".next a")
     assert (link["data-path"], link["data-cell"]) == ("zh/02_jobs.ipynb", "explain")
@@ -370,7 +377,7 @@ def test_progress_is_that_of_the_notebook_in_either_language_that_is_furthest(
     change(course / "02_jobs.ipynb", "explain", "Because.")
     passes(course / "02_jobs.ipynb", "pick")
     assert "✓ 已完成" in said("作业")
-    assert "练习已作答 2/2 · 检查已通过 1/1 · 得分 2.5/5（在英文 notebook 里）" in said("作业")
+    assert "练习已作答 2/2 · 检查已通过 1/1 · 得分 2.5/5 · 由老师批阅：1（在英文 notebook 里）" in said("作业")
 
 
 @pytest.mark.parametrize(("language", "hidden", "begins"), [("en", True, False), ("zh", False, True)])

@@ -60,6 +60,7 @@ def start(browser: bool = True, port: int | None = None, keep_diary: bool = Fals
     else:
         cold = said("kernels start cold on {0}: about 4 s each. Everything else is the same.", _system.name())
         print(f"across lab: {cold}")
+    print(f"across lab: {said('starting JupyterLab; Ctrl+C ends it.')}", flush=True)  # a minute on a busy machine
     from jupyterlab.labapp import LabApp
 
     try:

@@ -85,4 +85,6 @@ def _summary(exercises: Sequence[progress.Exercise]) -> str:
         return ""
     passing, points = sum(each.passes for each in checks), sum(each.points for each in exercises)
     earned = sum(each.points for each in exercises if each.passes)
-    return said("{0} of {1} checks pass · {2:g} of {3:g} points", passing, len(checks), earned, points)
+    line = said("{0} of {1} checks pass · {2:g} of {3:g} points", passing, len(checks), earned, points)
+    by_hand = len(exercises) - len(checks)  # else one looks for a check that is not there
+    return line + (said(" · read by a person: {0}", by_hand) if by_hand else "")

@@ -168,7 +168,7 @@ export function exercises({ widgets, icons, app, tracker, say, ask, url, element
       const panel = this.notebook, its = panel && about(panel);
       const focused = this.way.contains(document.activeElement) || document.activeElement === this.again;
       for (const part of this.node.children) if (part.tagName !== "STYLE") part.hidden = !its && part !== this.status;
-      if (!its) return prose(this.status, say("Open a notebook: here is how its exercises stand."));
+      if (!its) return prose(this.status, say("Open a notebook to see its exercises here."));
       const ready = panel.context.isReady;
       prose(this.heading, ready ? title(panel) : "");
       prose(this.status, its.now?.now || its.told?.fault || its.says || (its.asked && !its.lines.size ? say("This notebook has no exercises.") : ""));
