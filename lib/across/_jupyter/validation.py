@@ -113,7 +113,7 @@ def validate(
         reason = _died(lost)
     found = [under_way.standing(number, reason) for number in asked]
     if stop and stop.asked:
-        found = _stopped(found, every, sources, here, (last, recorded.earlier(path)))
+        found = _stopped(found, every, sources, here, (recorded.read(path), recorded.earlier(path)))
     passing = {each.exercise for each in found if each.state == PASSES}
     digests = {each.exercise: each.digest(sources, here, passing) for each in every}
     found = [replace(each, digest=digests[each.exercise]) if each.again and each.digest else each for each in found]
