@@ -79,7 +79,7 @@ def test_only_what_passed_on_files_that_stayed_is_written_down(
     monkeypatch.setattr(parts, "PARTS", {"classes": PART})
     monkeypatch.setattr(parts, "keep", found.__setitem__)
     monkeypatch.setattr(parts, "pytested", pytested)
-    assert parts.run("classes") == code
+    assert parts.run(["classes"]) == code
     assert found == ({"classes": before} if kept else {})
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,12 +86,13 @@ def keep(name: str, passed: str, record: Path = RECORD) -> None:
     record.write_text(HEAD + "".join(lines), encoding="utf-8")
 
 
-def run(name: str) -> int:
-    """Run a part; 0 if all of its tests passed. What was changed meanwhile is not recorded."""
-    part, before = PARTS[name], digest(PARTS[name])
-    code = pytested("-n", str(part.workers), "-m", name)
-    if code == 0 and digest(part) == before:
-        keep(name, before)
+def run(names: Sequence[str]) -> int:
+    """Run parts that have as many workers, beside each other; 0 if all passed. What was changed meanwhile is not recorded."""
+    before = {name: digest(PARTS[name]) for name in names}
+    code = pytested("-n", str(PARTS[names[0]].workers), "-m", " or ".join(names))
+    for name, passed in before.items():
+        if code == 0 and digest(PARTS[name]) == passed:
+            keep(name, passed)
     return code
 
 
@@ -107,15 +110,17 @@ def main() -> int:
     said = parser.parse_args()
     if unknown := [name for name in said.parts if name not in PARTS]:
         parser.error(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
-    worst = 0
+    due = []
     for name, part in PARTS.items():
         if said.parts and name not in said.parts:
             continue
         if not (said.all or said.parts) and recorded().get(name) == digest(part):
             print(f"{name}: passed on these very files, not run again (tests/parts.toml)", flush=True)
             continue
-        print(f"{name}: runs", flush=True)
-        worst = max(worst, run(name))
+        due.append(name)
+    worst = 0
+    for _, together in itertools.groupby(due, key=lambda name: PARTS[name].workers):
+        worst = max(worst, run([*together]))
     return worst
 
 

@@ -113,6 +113,7 @@ def test_the_instructor_may_grade_without_cards(course: Course, lent: leases.Lea
     assert (mark.points, "-1" in mark.message) == (0.0, True), mark  # the kernel sees no card
 
 
+@pytest.mark.whole
 def test_a_machine_without_the_cards_that_the_instructor_wants_is_no_fault_of_the_student(
     course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

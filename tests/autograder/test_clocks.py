@@ -84,6 +84,7 @@ def test_the_kernel_has_ended_before_the_reference_is_asked(small, rubric, monke
     assert not any(alive)
 
 
+@pytest.mark.whole
 def test_the_references_own_text_never_ends_in_a_recorded_timeout(small, rubric, monkeypatch):
     monkeypatch.setattr(grade, "_beside", lambda job, *_: clocks.Reference(dict(job.reference), lambda *_: False))
     slow = {"double": QUESTION.format(LOOP)}

@@ -47,6 +47,7 @@ def grant(out: Path, course: str, chapter: str, student: str, days: int) -> None
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_an_extension_counts_at_the_next_grade_and_a_factor_of_time_travels_in_the_job(small, hand_in, tmp_path):
     out, table = tmp_path / "out", tmp_path / "extensions.csv"
     for student in ("ada", "bob", "cem"):

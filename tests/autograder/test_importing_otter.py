@@ -109,6 +109,7 @@ def test_what_blank_prose_gets_is_said_once(imported):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_it_is_graded_and_its_solution_has_every_point(imported, tmp_path: Path):
     course = imported.course
     solution = build.solution_source(course, "hw01")

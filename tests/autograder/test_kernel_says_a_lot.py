@@ -25,6 +25,7 @@ def kernel(small):
         yield started
 
 
+@pytest.mark.whole
 def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

@@ -108,6 +108,7 @@ def test_a_moment_is_shown_where_the_class_is(zone, shown):
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_times_that_only_grow_from_file_to_file_stop_the_command_where_somebody_is_late(small, tmp_path):
     notebook = courses.answered(small, NAME, RIGHT)
     (tmp_path / "class").mkdir()

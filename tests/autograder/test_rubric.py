@@ -63,6 +63,7 @@ def test_marks_of_trusted_submissions_do_not_pass_for_sandboxed_ones(small, hand
     assert courses.graded(small, NAME, folder, out).unchanged == ["ada"]
 
 
+@pytest.mark.whole
 def test_a_check_that_is_edited_while_a_class_runs_gives_no_verdict_under_the_old_digest(own_small):
     old = forkserver.make_rubric(own_small, NAME)
     job = grade.Job(Submission("ada", NAME, RIGHT), old, 1)

@@ -171,6 +171,7 @@ def test_memory_beyond_the_limit_kills_and_is_told():
 
 
 @needs_groups
+@pytest.mark.whole
 def test_processes_beyond_the_limit_are_refused():
     def bomb():
         made = 0

@@ -155,6 +155,7 @@ def graded(course: Course, rubric: Rubric, **answers: str) -> dict[str, tuple[fl
 
 @needs_a_box
 @needs_a_gpu
+@pytest.mark.whole
 def test_a_submission_is_graded_on_simulated_gpus(course: Course, rubric: Rubric):
     assert rubric.parts["devices"] == "2 simulated GPUs"
     marks = graded(course, rubric)

@@ -188,6 +188,7 @@ def test_a_program_is_rehearsed_for_machines_that_are_not_there():
         clusters.rehearse(lambda spec, *_: __import__("tensorflow").distribute.Server(spec), spec, [("worker", 1)])
 
 
+@pytest.mark.whole
 def test_a_program_that_waits_elsewhere_than_in_join_is_ended():
     def sleeps(spec, job, index):
         import tensorflow as tf
@@ -331,6 +332,7 @@ OWNER = """
         ),
     ],
 )
+@pytest.mark.whole
 def test_whatever_becomes_of_their_owner_the_tasks_end(end):
     script = textwrap.dedent(OWNER).format(end=end)
     owner = subprocess.Popen(
@@ -371,6 +373,7 @@ def test_interrupts_at_any_moment_leave_nothing():
     assert after(before)
 
 
+@pytest.mark.whole
 def test_a_notebook_has_one_and_its_kernels_end_is_theirs():
     cells = [
         "from across.clusters import LocalCluster\ncluster = LocalCluster(worker=1)",

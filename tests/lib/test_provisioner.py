@@ -74,6 +74,7 @@ def gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.whole
 def test_a_notebook_finds_tensorflow_imported_and_can_use_it_and_a_figure_shows():
     first, second, third = executed(
         "import sys; print('tensorflow' in sys.modules)",
@@ -191,6 +192,7 @@ def test_code_of_a_notebook_keeps_its_source_in_a_fresh_process():
         )
 
 
+@pytest.mark.whole
 def test_a_kernel_whose_server_was_killed_starts_another(kernel: tuple[KernelManager, Any]):
     _, client = kernel
     value(client, "globals().update(fresh=__import__('across.fresh').fresh, os=__import__('os'))")

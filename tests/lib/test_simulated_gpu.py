@@ -485,6 +485,7 @@ def test_two_processes_that_build_at_once_both_have_a_whole_one(built: Path, els
 
 
 @needs
+@pytest.mark.whole
 def test_the_command_builds_it_ahead_and_says_in_a_line_why_it_cannot(elsewhere: dict[str, str]):
     refused = across("prepare", "gpu", **elsewhere)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

@@ -93,6 +93,7 @@ def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
 
 
 @forked
+@pytest.mark.whole
 def test_a_run_that_fails_or_hangs_is_recorded_and_stops_nothing(tmp_path):
     given: dict[str, dict[str, float]] = {
         name: {"value": i} for i, name in enumerate(["one", "fails", "hangs", "nan", "last"], 1)

@@ -246,6 +246,7 @@ def test_what_children_draw_without_a_seed_differs(server):
 @pytest.mark.parametrize(
     ("module", "said"), [("fails", "RuntimeError: cannot be imported"), ("runs_an_op", "a forked child would hang")]
 )
+@pytest.mark.whole
 def test_a_module_that_cannot_be_served_is_an_error_that_says_why(folder, module, said):
     server = ForkServer(module, env={"PYTHONPATH": str(folder)})
     with pytest.raises(ServerError, match=said):

@@ -68,6 +68,7 @@ def both() -> list[tuple[int, list[str]]]:
     ]
 
 
+@pytest.mark.whole
 def test_the_rule_for_names_with_gaps_is_tensorflows_also_where_names_begin_alike():
     for tried, found in fresh.run(both, timeout=120):
         assert found == []
