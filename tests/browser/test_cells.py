@@ -12,7 +12,6 @@ from labs import (
     LOADS,
     PANEL,
     RUNS,
-    SIDE,
     Lab,
     active_cell,
     contrast,
@@ -126,10 +125,10 @@ def press_check(browser: Chrome) -> None:
 
 def in_the_answer(browser: Chrome, *keys: str) -> None:
     """Type at the end of `quick`."""
-    link = f'{SIDE} a[data-cell="quick"]'
-    until(browser, LOADS, lambda b: shown(b, link).click() or True, "the panel")
+    cells = f"{PANEL} .jp-CodeCell"
+    answer = next(each for each in browser.find_elements(By.CSS_SELECTOR, cells) if "def quick" in each.text)
+    answer.find_element(By.CSS_SELECTOR, ".cm-content").click()
     until(browser, LOADS, lambda b: "def quick" in active_cell(b), "the cell of the answer")
-    pressed(browser, Keys.ENTER)
     ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.END).key_up(Keys.CONTROL).perform()
     pressed(browser, *keys, Keys.ESCAPE)
 
