@@ -564,7 +564,8 @@ with attempt("diagnose"):
         expect(said[name] == truly, f'{name}: you say {said[name]!r} of {machine}; which question is first with "yes"?')
 
 # %% [markdown]
-# `across doctor` asks these questions of your machine, and one more, about compute capability. It leaves simulated GPUs out:
+# `across doctor` asks these questions of your machine, and one more, about compute capability. They leave simulated GPUs out;
+# where these stand in, it says that instead:
 
 # %% tags=["show"] covers=["S3", "S8"]
 facts = diagnosis.gather()

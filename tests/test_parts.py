@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 import parts
 
 ROOT = Path(__file__).resolve().parents[1]
-PART = replace(parts.PARTS["classes"], rests_on=("lib", "tests"))
+PART = parts.PARTS["classes"]
 
 
 @pytest.fixture
@@ -22,7 +21,8 @@ def checkout(tmp_path: Path) -> Path:
     """A small project under git."""
     for name, text in {
         "lib/a.py": "1",
-        "docs/a.md": "words",
+        "docs/a.md": "a page that a test follows",
+        "docs/checks.md": "written by verify",
         "tests/helper.py": "2",
         "tests/test_quick.py": "def test(): ...",
         "tests/test_long.py": "@pytest.mark.classes\ndef test(): ...",
@@ -45,7 +45,8 @@ def checkout(tmp_path: Path) -> Path:
         ("tests/test_long.py", True),
         ("tests/test_quick.py", False),
         ("tests/parts.toml", False),
-        ("docs/a.md", False),
+        ("docs/a.md", True),
+        ("docs/checks.md", False),
     ],
 )
 def test_a_part_is_due_where_a_file_that_it_rests_on_is_another(checkout: Path, file: str, due: bool):
@@ -83,6 +84,14 @@ def test_only_what_passed_on_files_that_stayed_is_written_down(
     assert found == ({"classes": before} if kept else {})
 
 
+def test_what_takes_too_long_is_ended_and_has_not_passed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(parts, "MINUTES", 0)
+    assert parts.pytested("-n", "0", "--collect-only", __file__) == 1
+    assert "not at its end after 0 minutes" in capfd.readouterr().err
+
+
 def test_every_part_is_a_mark_that_the_usual_run_leaves_out_and_ci_runs_what_is_due():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     assert all(f"not {name}" in options["addopts"] for name in parts.PARTS)
@@ -102,5 +111,4 @@ def test_a_part_rests_on_each_file_that_has_some_of_its_tests(name: str):
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     files = {line.partition("::")[0] for line in ran.stdout.splitlines() if line.startswith("tests/") and "::" in line}
     assert len(files) > 2, ran.stdout + ran.stderr
-    told = parts.PARTS[name].told
-    assert [file for file in files if not re.search(told, f"{file}\n{(ROOT / file).read_text()}", re.MULTILINE)] == []
+    assert [file for file in files if not parts.has_some_of(parts.PARTS[name], file, (ROOT / file).read_text())] == []

@@ -24,11 +24,7 @@ from across._language.catalogue import said
 from across._process import kept, measured, recorded
 
 BEFORE = "before_reset"  # the kind of what is kept of a notebook with answers
-KINDS = (
-    measured.KIND,
-    recorded.KIND,
-    panel.PICTURES,
-)  # of what is kept: first predictions, how exercises stood, pictures
+KINDS = (measured.KIND, recorded.KIND, panel.PICTURES)  # first predictions, how exercises stood, pictures of checks
 SECONDS, OLDEST = 20.0, 100  # that git may take for one file, and commits of it that are looked at
 
 

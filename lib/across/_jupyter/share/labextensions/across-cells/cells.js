@@ -60,8 +60,8 @@
       if (!kernel) return []; // JupyterLab asks for one
       const asked = { any: `len(${RAW}) > 1` };
       cells.forEach(({ model }, at) => {
-        const number = model.executionCount || -1, source = model.sharedModel.getSource().replace(/\n+$/, "");
-        asked[at] = `${RAW}[${number}:][:1] == [${JSON.stringify(source)}]`;
+        const number = model.executionCount || 0, source = model.sharedModel.getSource().replace(/\n+$/, "");
+        asked[at] = `0 < ${number} < len(${RAW}) and ${RAW}[${number}] == ${JSON.stringify(source)}`;
       });
       const sent = { code: "", silent: true, store_history: false, user_expressions: asked };
       const said = (await kernel.requestExecute(sent).done).content.user_expressions || {};
