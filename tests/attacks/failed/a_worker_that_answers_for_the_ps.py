@@ -25,8 +25,11 @@ spec = dict(zip(("ps", "worker"), ([f"127.0.0.1:{one.getsockname()[1]}"] for one
 
 def serve(job, cluster):
     if os.fork() == 0:
-        os.setsid()
-        tf.distribute.Server(cluster, job, 0).join()
+        try:  # one that cannot have its port must end here: it would go on as a second kernel, and take questions
+            os.setsid()
+            tf.distribute.Server(cluster, job, 0).join()
+        finally:
+            os._exit(1)
 
 
 def wait_for(address):
