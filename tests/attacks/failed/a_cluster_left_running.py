@@ -21,7 +21,10 @@ for job, index in (("ps", 0), ("worker", 0), ("worker", 1)):
         while True:
             task = os.fork()
             if task == 0:
-                tf.distribute.Server(spec, job, index).join()
+                try:
+                    tf.distribute.Server(spec, job, index).join()
+                finally:
+                    os._exit(1)
             os.waitpid(task, 0)  # it was ended: start it again
             time.sleep(0.1)
 time.sleep(1)

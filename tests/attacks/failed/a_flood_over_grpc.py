@@ -41,8 +41,11 @@ def floods():
 
 for index in range(2):
     if os.fork() == 0:
-        os.setsid()
-        tf.distribute.Server({"ps": addresses}, "ps", index).join()
+        try:
+            os.setsid()
+            tf.distribute.Server({"ps": addresses}, "ps", index).join()
+        finally:
+            os._exit(1)
 if os.fork() == 0:
     os.setsid()
     threads = [threading.Thread(target=floods) for _ in range(8)]

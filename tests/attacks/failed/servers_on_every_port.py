@@ -18,8 +18,11 @@ for port in range(20_000, 20_040):
     except OSError:
         break
     if child == 0:
-        os.setsid()
-        tf.distribute.Server({"ps": [f"127.0.0.1:{port}"]}, "ps", 0).join()
+        try:
+            os.setsid()
+            tf.distribute.Server({"ps": [f"127.0.0.1:{port}"]}, "ps", 0).join()
+        finally:
+            os._exit(1)
     children.append(child)
 taken = []
 for port in range(1, 65_536):
