@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.probe.asking import kept, probe
+from autograder.probe.asking import PeerError, kept, probe
 
 SECONDS = 40.0  # for a task to listen: only who never will waits so long
 PATIENCE = SECONDS + 40.0  # for a peer's answer
@@ -20,7 +20,7 @@ Variable = tuple[str, str, str, Sequence[int]]  # name, device, dtype, shape
 
 @probe
 def gathered(peer, jobs, absent):
-    """Start all servers of a cluster but that of the task `absent`: each task's address."""
+    """Start all servers of a cluster but that of the task `absent`, and see them answer: each task's address."""
     import os
 
     from across._process.addresses import free_address
@@ -35,6 +35,11 @@ def gathered(peer, jobs, absent):
     for each in left:
         each.close()
     filters = [f"/job:{job}/task:{index}" for job, index in ours]
+    answering = tf.compat.v1.ConfigProto(operation_timeout_in_ms=20_000, device_filters=filters)
+    with tf.Graph().as_default(), tf.compat.v1.Session(servers[0].target, config=answering) as session:
+        for task in filters:
+            with tf.device(task):
+                session.run(tf.constant(0))
     kept["{}:{}".format(*absent)] = {"held": held, "servers": servers, "filters": filters, "spec": spec}
     return spec
 
@@ -108,8 +113,13 @@ class Missing:
         assert there, f"{self.says} made no server: nobody listens at its address."
 
     def put(self, variables: Sequence[tuple[str, str, Any]], alone: bool = True) -> bool:
-        """Have the peer give variables their values; `alone`: without the missing task, as before it began."""
+        """Have the peer give variables their values, and whether it could; `alone`: without the missing task."""
         return self.peer.ask(put, deadline=PATIENCE, absent=self.task, variables=variables, alone=alone)
+
+    def begin_with(self, variables: Sequence[tuple[str, str, Any]]) -> None:
+        """Have the peer give variables their values before the program begins. PeerError where it cannot: nobody's answer."""
+        if not self.put(variables):
+            raise PeerError("the peer's own servers do not run")
 
     def has(self, *variables: Variable, through: tuple[str, int] | None = None) -> Any:
         """What the peer reads through a task's server, by default the missing one's. AssertionError where it serves not."""
@@ -122,7 +132,9 @@ class Missing:
         """It keeps what another task puts there, and its own cluster is that in which `other` has a variable of the peer's."""
         here, there = (rng.integers(1, 1 << 20, size=2).astype(np.float32) for _ in range(2))
         at, of = ("/job:{}/task:{}".format(*task) for task in (self.task, other))
-        assert self.put([("of_another", of, here)]), "The peer's own servers do not run."
+        assert self.put([("of_another", of, here)]), (
+            f"{self.says} came, and the others could not reach each other any more."
+        )
         self.put([("put_there", at, there)], alone=False)
         got = self.has(("of_another", of, "float32", [2]), ("put_there", at, "float32", [2]))
         assert np.array_equal(got, [here, there]), f"{self.says} serves other values than it was given."
