@@ -135,15 +135,14 @@ def serve(spec, job, index):  # {"ps": [address, ...], "worker": ...}, "worker",
 
 
 # %% [markdown]
-# The check starts your program in three processes: `LocalCluster` finds free ports, and ends the processes. Then it
-# rehearses your program: no server is made, but what each program asks for is noted.
+# The check first rehearses your program: no server is made, but what each program asks for is noted. Then it starts it
+# in three processes: `LocalCluster` finds free ports, and ends the processes.
 
 # %% check="serve" points=3 covers=["S31", "S72", "S32", "S33"]
-with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
-    display(mine.draw(title="Three processes that run `serve`"))
-    for (job, index), asked in zip(
-        mine.tasks, clusters.rehearse(serve, mine.spec, mine.tasks, gpus="0,1"), strict=True
-    ):
+with attempt("serve"):
+    spec = {"ps": ["localhost:2221"], "worker": ["localhost:2222", "localhost:2223"]}
+    numbers = [("ps", 0), ("worker", 0), ("worker", 1)]
+    for (job, index), asked in zip(numbers, clusters.rehearse(serve, spec, numbers, gpus="0,1"), strict=True):
         expect(len(asked) == 1, f"`serve(spec, {job!r}, {index})` made {len(asked)} servers; wanted one")
         named = f"{asked[0].job}:{asked[0].index}"
         expect(named == f"{job}:{index}", f"`serve(spec, {job!r}, {index})` made the server of {named}")
@@ -153,6 +152,8 @@ with attempt("serve"), LocalCluster(serve, ps=1, worker=2) as mine:
         seen, wanted = asked[0].visible, "" if job == "ps" else "0,1"
         says = f"CUDA_VISIBLE_DEVICES was '0,1'; when {named}'s server is made, it is {seen!r}, wanted {wanted!r}"
         expect(seen == wanted, says)
+    with LocalCluster(serve, ps=1, worker=2) as mine:
+        display(mine.draw(title="Three processes that run `serve`"))
 
 # %% [markdown]
 # ## A session on another process
@@ -397,6 +398,7 @@ WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 # placement (chapter 04) takes its `/cpu:0` without a word. So *full* names are safer:
 
 # %% tags=["show"] covers=["S37"]
+tf.config.set_soft_device_placement(True)  # the default, unless TensorFlow was first used inside a Graph
 for name in ("/job:worker", "/cpu:1", WORKER):
     with tf.device(name):
         print(f"{name} -> {(tf.ones([]) + 1.0).device}")
