@@ -84,6 +84,7 @@ def distributions(module: str, beside: Iterable[str] = ()) -> set[str]:
     return {canonicalize_name(name) for name in held().get(top, [ABSENT.get(top, top)])}
 
 
+@functools.cache
 def sources(*folders: str) -> dict[Path, ast.Module]:
     """Every Python file below these folders, read."""
     files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -266,6 +267,7 @@ def test_a_students_environment_has_no_grader(installed: dict[str, Path]):
     assert "autograder" not in listed.read_text()
 
 
+@pytest.mark.whole
 def test_a_students_environment_has_the_command_and_what_cells_import(installed: dict[str, Path]):
     place = installed["across-tensorflow"]
     helped = run(place, "from across.cli import main; main()", "--help")

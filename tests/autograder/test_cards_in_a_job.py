@@ -123,6 +123,7 @@ def test_a_machine_without_the_cards_that_the_instructor_wants_is_no_fault_of_th
         grade.grade_job(job(course, gpus=1), course)
 
 
+@pytest.mark.whole
 def test_a_mark_that_was_given_with_other_gpus_is_another_mark(course: Course, lent: leases.Leases):
     assert len({job(course, gpus).digest for gpus in (None, 0, 2, "simulated")}) == 4
     assert job(course).digest == job(course, 1).digest  # as its header says

@@ -65,6 +65,7 @@ def test_an_engine_that_is_none_is_refused_with_the_mend(small, said, says):
         pass
 
 
+@pytest.mark.whole
 def test_the_batch_file_of_the_page_starts_a_worker_that_grades_by_the_same_course(small, tls, tmp_path):
     page = (checkout() / "docs" / "scale.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"^```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL | re.MULTILINE)

@@ -8,6 +8,7 @@ from autograder.model.course import Course, checkout
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_the_fixture_courses_marks_are_what_they_were(fixture_course):
     for name, section in golden.graded(fixture_course, fixture_course.chapters):
         assert golden.differences(fixture_course, name, section) == []

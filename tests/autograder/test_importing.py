@@ -41,6 +41,7 @@ RIGHT = {"double": "def double(x):\n    return helper(x)", "first": "result = 6.
 
 
 @needs_a_box
+@pytest.mark.whole
 def test_a_notebook_of_nbgraders_is_imported_released_and_graded(tmp_path: Path):
     course = nb.imported(nb.put(tmp_path / "nbg", "ps1/ps1.ipynb", *nb.SMALL), tmp_path / "course")
     for student, source in {"ada": "def double(x):\n    return x + x", "bob": "def double(x):\n    return x"}.items():

@@ -86,6 +86,7 @@ def test_a_notebook_finds_tensorflow_imported_and_can_use_it_and_a_figure_shows(
     assert "image/png" in third[0].data
 
 
+@pytest.mark.whole
 def test_what_c_code_prints_shows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("PYTEST_CURRENT_TEST")  # with it ipykernel leaves file descriptors alone
     with started() as (_, client):

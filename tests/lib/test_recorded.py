@@ -76,6 +76,7 @@ def told() -> tuple[int, int, str, str | None]:
     return found.passing, found.waiting, found.state, found.open.name if found.open else None
 
 
+@pytest.mark.whole
 def test_what_ticks_in_its_cell_is_solved_on_the_start_page_and_waits_for_validate_alone(path: Path):
     answer(path, **RIGHT)
     assert told() == (0, 2, "begun", "explain")  # nothing is known of them: next is no answer that may be right

@@ -84,6 +84,7 @@ def test_a_cell_that_the_student_added_counts_by_its_names_alone_as_it_does_for_
     assert slices([{**each, "id": "lost"} for each in (*given[:1], *own, *given[1:])])[0].before == (0, 1, 2, 3, 4)
 
 
+@pytest.mark.whole
 def test_no_cell_of_a_release_is_taken_for_one_that_was_added():
     for path in sorted(NOTEBOOKS.rglob("[01]*.ipynb")):
         cells = [{**each, "source": "".join(each["source"])} for each in json.loads(path.read_text())["cells"]]

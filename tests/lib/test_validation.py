@@ -90,6 +90,7 @@ def states(found: validation.Validation) -> dict[str, str]:
     return {each.exercise: each.state for each in found.exercises}
 
 
+@pytest.mark.whole
 def test_a_blank_chapter_is_open_everywhere_and_what_only_shows_is_not_run(path: Path):
     before = path.read_bytes()
     found = validate(path)
