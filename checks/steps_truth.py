@@ -237,7 +237,7 @@ class Duelled:
         n, shapes = len(sizes), [list(each.shape) for each in alone.weights]
         answer = student.ask(duel_of_parts, shapes=shapes, sizes=list(sizes), rates=list(rates))
         graph_def, given, out = row(anything, NAMES, NAMES)(answer, "`duel` in a `tf.function` led to")
-        assert len(out) == 2 * n, f"`duel` on {n} replicas returned {len(out)} tensors; expected two losses of each."
+        assert len(out) == 2 * n, f"`duel` returned {len(out)} tensors, replicas: {n}; expected two losses of each."
         parts = [np.split(each, np.cumsum(sizes)[:-1]) for each in (alone.noise, alone.images)]
         first = [*alone.weights, 0, rates[0], 0, rates[1]]  # SGD has a number of steps and a rate
         begin = {f"{i}_{k}": value for i, value in enumerate(first) for k in range(n)}

@@ -347,7 +347,7 @@ def check_duel(student: Any, rng: np.random.Generator, sizes: list[int], plain: 
     """A step of both players, run here on replicas with those examples: all weights and, unless `plain`, their losses."""
     found, rates = Duel(rng, sum(sizes)), (0.25, 0.4)  # not one twice the other: halved losses are not swapped rates
     done = Duelled(student, found, sizes, rates)
-    says = f"A step of {len(sizes)} replicas with {sizes} examples:"
+    says = f"A step of {len(sizes)} replica{'s' * (len(sizes) > 1)} with {sizes} examples:"
     for weights in done.weights:
         check_players(says, weights, found, rates, sizes)
     if min(sizes) > 50:

@@ -89,8 +89,8 @@ parts.draw({"0 to 8, in batches of 8": [[len(part) for part in batch] for batch 
 
 # %% [markdown]
 # ### Exercise: `shares` (2 points)
-# How many examples does each replica get? The dataset holds batches of (images, labels). Return a list of lists: one for each
-# batch. Roughly 4 lines.
+# How many examples does each replica get? The dataset holds batches of (images, labels). Return a list for each batch. Roughly
+# 4 lines.
 
 
 # %% answer="shares" covers=["S64", "S66"]
@@ -119,7 +119,7 @@ with attempt("shares"):
     )
     for n, many, size, wanted in asked:
         got = read(shares(mirrored(n), some(many, size)), f"{many} digits in batches of {size}:", whole_lists)
-        says = f"{many} digits in batches of {size}, {n} replicas: you say {got}"
+        says = f"{many} digits in batches of {size}, replicas: {n}; you say {got}"
         expect(len(got) == len(wanted), f"{says}; there are {len(wanted)} batches")
         expect(all(len(each) == n for each in got), f"{says}; expected a number for each replica")
         expect(got == wanted, f"{says}; count the examples of each part")
@@ -134,7 +134,9 @@ with attempt("shares"):
 
 # %% tags=["show"] covers=["S64"]
 def numbers(context):
-    return tf.constant([[0.0, 1.0, 2.0], [3.0, 4.0]][context.replica_id_in_sync_group])
+    replica = context.replica_id_in_sync_group
+    with tf.device(D[replica]):
+        return tf.constant([[0.0, 1.0, 2.0], [3.0, 4.0]][replica])
 
 
 five = pair.experimental_distribute_values_from_function(numbers)
@@ -145,7 +147,7 @@ print("reduced:", pair.reduce("MEAN", means, axis=None).numpy())
 
 # %% [markdown]
 # The mean of 0 to 4 is 2. The mean of the means is not: one replica has three numbers, the other two. So add the parts'
-# *sums*, and divide by how many numbers there are *in all*. The program for the sum:
+# *sums*, and divide by the count *in all*. The program for the sum; a `Const` holds a replica's numbers:
 
 
 # %% tags=["show"] covers=["S64"]
@@ -379,10 +381,10 @@ with attempt("step", after=["in_replica"]):
         losses, weights = epoch(mirrored(n))
         print(f"replicas: {n}; losses", *np.round(losses, 3))
         for number, (loss, right) in enumerate(zip(losses, wanted, strict=True)):
-            sentence = f"{n} replicas, step {number}: your loss is {loss:.4f}; Keras on one device says {right:.4f}"
+            sentence = f"replicas: {n}, step {number}; your loss is {loss:.4f}; Keras on one device says {right:.4f}"
             expect(np.isclose(loss, right, atol=1e-4), sentence)
         far = apart(weights, alone.get_weights())
-        expect(far < 1e-5, f"{n} replicas: a weight differs by {far:.1g} from Keras's on one device")
+        expect(far < 1e-5, f"replicas: {n}; a weight differs by {far:.1g} from Keras's on one device")
 
 # %% [markdown]
 # *A good place to stop: your step trains on several replicas.*
@@ -633,13 +635,19 @@ class Run:  # what `train_to` trains with, on two replicas; each model begins ot
 with attempt("train_to", after=["step"]), tempfile.TemporaryDirectory() as parent:
     straight, broken = Run(), Run()
     whole = train_to(20, tempfile.mkdtemp(dir=parent), straight.make, straight.train, straight.batches)
-    expect(len(straight.losses) == 20, f"`train_to(20, ...)` in an empty folder made {len(straight.losses)} steps")
+    expect(
+        len(straight.losses) == 20,
+        f"`train_to(20, ...)` in an empty folder should make 20 steps; it made {len(straight.losses)}",
+    )
     folder, other = tempfile.mkdtemp(dir=parent), Run()
     train_to(5, folder, broken.make, broken.train, broken.batches)
     shutil.move(folder, f"{folder}-kept")  # another run, in an empty folder of the same name
     os.mkdir(folder)
     train_to(2, folder, other.make, other.train, other.batches)
-    expect(len(other.losses) == 2, f"`train_to(2, ...)` in an emptied folder made {len(other.losses)} steps")
+    expect(
+        len(other.losses) == 2,
+        f"`train_to(2, ...)` in an emptied folder should make 2 steps; it made {len(other.losses)}",
+    )
     shutil.rmtree(folder)
     shutil.move(f"{folder}-kept", folder)  # only what is in the folder is left of the first
     for stop in (20, 20):
