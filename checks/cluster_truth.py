@@ -64,15 +64,20 @@ def traced_loss(student, homes, sizes, rows, task):
     layers = [tf.keras.layers.Dense(size, activation=act) for size, act in zip(sizes[1:], activations, strict=True)]
     model = tf.keras.Sequential(layers)
     model.build([None, sizes[0]])
+    here = tf.zeros([rows, sizes[0]]), tf.zeros([rows, sizes[-1]])
+    try:
+        at_once = student.loss_on(model, *here, "/job:localhost/replica:0/task:0/device:CPU:0")
+    except tf.errors.InvalidArgumentError:  # pinned elsewhere: its graph tells where
+        at_once = here[0]
     weights = {}
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
         weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
     given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
     made = tracing.program(lambda x, y: student.loss_on(model, x, y, task), *given, weights=weights)
-    return made.graph_def, made.inputs, made.outputs
+    return made.graph_def, made.inputs, made.outputs, "" if tf.is_tensor(at_once) else type(at_once).__name__
 
 
-TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")
+TRACED = row(anything, list_of(text), list_of(text), text).named("a graph that can be run")
 
 
 class Loss:
@@ -94,7 +99,10 @@ class Loss:
         self.error = wanted - y
         full = [f"{home}/replica:0/device:CPU:0" for home in homes]
         answer = student.ask(traced_loss, homes=full, sizes=sizes, rows=rows, task=self.name)
-        graph_def, inputs, outputs = TRACED(answer, "Your code led to")
+        graph_def, inputs, outputs, number = TRACED(answer, "Your code led to")
+        assert not number, (
+            f"{self.says} returned a value of type {number}, which comes back at once; expected a tensor."
+        )
         graph = imported(graph_def)
         assert len(outputs) == 1, f"{self.says} returned no single tensor; expected one: the loss."
         assert len(inputs) == 2, f"{self.says} does not use both x and y."

@@ -258,7 +258,7 @@ def check_resolve(student: Any, rng: np.random.Generator, unfit: bool, uneven: b
             for each in specs({first: 11, other: 2, mine: 4}, 3)
             if each.device_index < 2 or (each.job, each.task) in more
         ]
-        names = ["/cpu:2", "/device:CPU:2", f"/job:{mine}/cpu:2", f"/job:{first}/cpu:2"]
+        names = ["/cpu:2", "/device:CPU:2", f"/job:{mine}/cpu:2", f"/job:{first}/cpu:2", f"/job:{first}/task:1/cpu:2"]
     answers = student.ask(named, names=names, devices=[each.to_string() for each in devices], master=master)
     for name, got in each_answer(answers, names, maybe(dict_of(text)), "`resolve` returned"):
         right = resolved(name, devices, master)
@@ -294,13 +294,15 @@ def check_loss(student: Any, rng: np.random.Generator, homes: list[str], budget:
     check_value(loss)
     if loss.elsewhere:
         there = ", ".join(sorted(loss.elsewhere))
+        there = there.replace(loss.master, f"{loss.master}, which called it")
         says = f"{loss.says} computed the model's products on {there}; expected {loss.task}."
         raise Misconception("unpinned", says) if loss.elsewhere == {loss.master} else AssertionError(says)
     if not budget:
         return
     back = loss.sent.get((loss.task, loss.master), 0)
     if loss.last != loss.task:
-        says = f"{loss.says} formed the loss on {loss.last}: {back} bytes came back from {loss.task}; expected 4, the loss."
+        caller = loss.last.replace(loss.master, f"{loss.master}, which called it")
+        says = f"{loss.says} formed the loss on {caller}: {back} bytes came back from {loss.task}; expected the loss alone."
         raise Misconception("mean_elsewhere", says)
     total = sum(loss.sent.values())
     ways = ", ".join(f"{size} from {source} to {target}" for (source, target), size in sorted(loss.sent.items()))
@@ -393,7 +395,8 @@ def check_silent(student: Any, peer: Any, rng: np.random.Generator, counts: Sequ
         wrong = sorted(set(got) & (set(names) - shut))
         if set(names) == set(got):
             raise Misconception(
-                "asks_every_task", f"{says}. {wrong[0]} answers; without a filter a session asks every task."
+                "asks_every_task",
+                f"{says}. {wrong[0]} answers; a session asks every task, but for a list `device_filters`.",
             )
         if wrong and left_out:
             raise Misconception("the_other_way_round", f"{says}. It names who answers, not who is silent.")

@@ -228,10 +228,18 @@ def test_of_an_error_in_a_graph_the_reader_sees_what_happened_on_the_first_of_th
     met = "\n  (0) OUT_OF_RANGE:  End of sequence\n\t [[{{node Next}}]]\n\t [[Sum/_182]]\n  (1) OUT_OF_RANGE:  End of sequence"
     both = f"Graph execution error:\n\nDetected at Next\n\n2 root error(s) found.{met}\n\t [[{{{{node Next}}}}]]\n0 errors."
 
-    def at_the_end(_):
-        raise RuntimeError(both)
+    where = "Detected at node 'a/Read' defined at (most recent call last):\n    File 'x', line 1, in remote\nNode: 'a/Read'\n"
+    again = "\n\t [[{{node a/Read}}]]\n\nOriginal stack trace for 'a/Read':\n  File 'x', line 1, in remote\n"
+    of_a_task = f"Graph execution error:\n\n{where}From /job:ps/replica:0/task:0:\nCould not find variable a. {again}"
 
-    for function, says in ((inverse, "Input is not invertible."), (at_the_end, "End of sequence")):
+    def raising(text):
+        def function(_):
+            raise RuntimeError(text)
+
+        return function
+
+    told = (inverse, "Input is not invertible."), (raising(both), "End of sequence")
+    for function, says in (*told, (raising(of_a_task), "Could not find variable a.")):
         with pytest.raises(Broke) as raised, attempt("inverse"):
             call(function, tf.zeros([2, 2]))
         assert f"Error: {says}" in str(raised.value)

@@ -55,14 +55,14 @@ def rehearse(program: Program, spec: Spec, tasks: Sequence[tuple[str, int]], gpu
 
     def made(
         self: Any,
-        cluster: Any,
+        server_or_cluster_def: Any,
         job_name: Any = None,
         task_index: Any = None,
         protocol: Any = None,
         config: Any = None,
         **_: Any,
     ) -> None:
-        wanted = server_lib._make_server_def(cluster, job_name, task_index, protocol, config)
+        wanted = server_lib._make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         self._server_def = wanted
         jobs = {each.name: [each.tasks[i] for i in sorted(each.tasks)] for each in wanted.cluster.job}
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")

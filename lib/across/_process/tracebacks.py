@@ -20,6 +20,9 @@ _FOREIGN = tuple(
 
 IN_FUNCTION = "in user code:"  # how TensorFlow begins the message of an error raised while it traces a tf.function
 _IN_GRAPH = "Graph execution error:"  # and of one raised while the graph runs
+_AGAIN = re.compile(r"\n\nOriginal stack trace for .*\Z", re.DOTALL)  # a second traceback, after what happened
+_WHERE = re.compile(r"\ADetected at node .*?\nNode: '[^'\n]*'\n", re.DOTALL)  # the first one, before it
+_WHO = re.compile(r"\AFrom /job:\S+:\n")  # the task that tells it
 _SEVERAL = re.compile(r"\d+ root error\(s\) found\.\s+\(0\) [A-Z_]+:\s*")  # each device's; the first one follows
 _AROUND = re.compile(r"\{\{function_node \S+?\}\}\s*| \[Op:\w+\](?: name:.*)?$")  # what it writes around what is wrong
 
@@ -28,7 +31,10 @@ def happened(error: BaseException) -> str:
     """The text of an exception; of TensorFlow's the last paragraph, which says what happened, without names of its own."""
     text = str(error)
     if text.startswith((IN_FUNCTION, _IN_GRAPH)):
-        last = text.strip().rpartition("\n\n")[2].strip().removeprefix(f"{type(error).__name__}:").strip()
+        last = (
+            _AGAIN.sub("", text).strip().rpartition("\n\n")[2].strip().removeprefix(f"{type(error).__name__}:").strip()
+        )
+        last = _WHO.sub("", _WHERE.sub("", last))
         text = _SEVERAL.sub("", last).partition("\n\t [[")[0]
     return _AROUND.sub("", text)
 
