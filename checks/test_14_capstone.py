@@ -334,13 +334,13 @@ def test_two_configurations_of_the_plan_answer_its_question(student):
 @exercise("follow_up")
 def test_the_follow_up_changes_one_thing_and_can_refute(student):
     plan, then = handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP)
-    decided(planned.one_thing(plan, then) or planned.tells(then), "follow_up")
+    decided(planned.one_thing(plan, then) or planned.tells(plan, then), "follow_up")
 
 
 def parts(student: Any) -> tuple[Any, Any, Any]:
     """The plan, its follow-up, and the record of both, which the student's own process wrote."""
     record = planned.recorded(handed(student, "record", text))
-    return handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOW_UP), record
+    return handed(student, "plan", planned.PLAN), handed(student, "follow_up", planned.FOLLOWED), record
 
 
 @exercise("record", weak=True)
