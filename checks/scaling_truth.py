@@ -214,6 +214,10 @@ def _inverted(fixed: float, example: float) -> tuple[float, float]:
 
 
 MISREAD = {
+    "linear": "that is the number of replicas; a step has costs that replicas do not share.",
+    "cores_of_rings": "the replicas of servers and GPUs share the cores, too.",
+    "cores_of_no_gpus": "GPUs share the cores, too.",
+    "cores_of_no_servers": "the replicas of servers share the cores, too.",
     "nothing_crosses": "what crosses costs nothing in it.",
     "no_fixed": "`fixed` is not in it.",
     "no_cores": "the replicas share no cores in it.",
@@ -245,6 +249,12 @@ MISREAD = {
     "base_alone": "the base is a run like another: its own batch and what crosses in it count.",
 }
 
+APART = {  # mistake -> the ways whose replicas share no cores in it
+    "cores_of_rings": ("servers", "gpus"),
+    "cores_of_no_gpus": ("gpus",),
+    "cores_of_no_servers": ("servers",),
+}
+
 
 def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
     """The speed-up by the chapter's model, or by one that is `wrong` in a way of MISREAD."""
@@ -258,6 +268,8 @@ def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
             "always_shared": n / machine["cores"],
             "whole_rounds": math.ceil(n / machine["cores"]),
         }.get(wrong, max(1.0, n / machine["cores"]))
+        if way in APART.get(wrong, ()):
+            turns = 1.0
         fixed = 0.0 if wrong == "no_fixed" else machine["fixed"] * (turns if wrong == "fixed_shared" else 1)
         work, slow = fixed + machine["example"] * share * turns, 0.0 if wrong == "nobody_slow" else run["slow"]
         slow = 0.0 if wrong == "awake_alone" and n == 1 else slow
@@ -294,6 +306,8 @@ def predicted(run: Run, base: Run, machine: Machine, wrong: str = "") -> float:
             crossing = 2 * (n - 1) * (wait + whole / n)
         return batch / (work + crossing)
 
+    if wrong == "linear":
+        return float(run["replicas"])
     first = {**base, "replicas": 1, "batch": run["batch"]} if wrong == "base_alone" else base
     found = examples_a_second(run) / examples_a_second(first)
     found *= first["batch"] / run["batch"] if wrong == "steps_not_examples" else 1

@@ -212,12 +212,15 @@ def dict_of(kind: Expected = anything) -> Expected:
     return Expected(words, read)
 
 
-def entries(kinds: Mapping[Any, Expected]) -> Expected:
-    """A dictionary with an entry for each of `kinds`; others are left out."""
+def entries(kinds: Mapping[Any, Expected], others: str = "") -> Expected:
+    """A dictionary with an entry for each of `kinds`; others are left out, or refused: then `others` says why."""
 
     def read(value: Any) -> dict[Any, Any]:
         if type(value) is not dict:
             raise _UnfitError(value, f"a dictionary with {len(kinds)} entries")
+        for key in value if others else ():
+            if key not in kinds:
+                raise _UnfitError(value, f"no entry {shown(key)}: {others}")
         for key in kinds:
             if key not in value:
                 raise _UnfitError(value, f"an entry for {shown(key)}")

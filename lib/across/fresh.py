@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import pickle
 import sys
@@ -283,11 +284,43 @@ def _name(fn: Callable[..., Any]) -> str:
 
 
 def pickled_call(name: str, call: Any) -> bytes:
-    """Pickle a (function, arguments, keyword arguments); `name` is for the message. Raises TypeError."""
+    """Pickle a (function, arguments, keyword arguments); `name` is for the message. Raises TypeError.
+
+    A `tf.function` in it goes as its Python function, which is wrapped again there: what has been traced cannot travel.
+    """
     try:
-        return cloudpickle.dumps(call)
+        with io.BytesIO() as file:
+            _Pickler(file).dump(call)
+            return file.getvalue()
     except Exception as error:
         raise TypeError(f"{name} cannot be sent to a fresh process: {error}") from error
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Knows how a `tf.function` travels."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        tensorflow = sys.modules.get("tensorflow")  # who has not imported it has no tf.function
+        if tensorflow is not None and isinstance(obj, tensorflow.types.experimental.PolymorphicFunction):
+            settings = {key: getattr(obj, at) for key, at in _SETTINGS.items() if getattr(obj, at, None) is not None}
+            return _wrapped_again, (obj.python_function, settings)
+        return super().reducer_override(obj)
+
+
+_SETTINGS = {  # argument of tf.function -> where it is kept
+    "input_signature": "input_signature",
+    "autograph": "_autograph",
+    "jit_compile": "_jit_compile",
+    "reduce_retracing": "_reduce_retracing",
+    "experimental_autograph_options": "_experimental_autograph_options",
+    "experimental_attributes": "_attributes",
+}
+
+
+def _wrapped_again(function: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.function(function, **settings)
 
 
 _servers: dict[tuple[int, bool], warm.ForkServer] = {}  # by process id: a forked process must not use its parent's

@@ -16,10 +16,25 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from across.expecting import between, dict_of, entries, list_of, maybe, number, one_of, row, shown, text, whole
+from across._process.sources import digest
+from across.expecting import (
+    Expected,
+    between,
+    dict_of,
+    entries,
+    list_of,
+    maybe,
+    number,
+    one_of,
+    row,
+    shown,
+    text,
+    whole,
+)
 from across.study import Study, seed_of
 
 __all__ = [
+    "FOLLOWED",
     "FOLLOW_UP",
     "PLAN",
     "QUESTIONS",
@@ -31,6 +46,7 @@ __all__ = [
     "followed",
     "machines",
     "one_thing",
+    "own_file",
     "ran",
     "record",
     "recorded",
@@ -49,6 +65,7 @@ NEAR = 2e-3  # of a loss that two machines compute
 SLOW = 0.02  # seconds from which a replica counts as slow
 LARGE = 10_000  # rows from which a table counts as large
 LONGEST = 100_000  # characters of a record
+FAILED = 80  # characters of what a failed run says in it
 WAYS = ("all-reduce", "servers", "gpus")
 QUESTIONS = {  # name -> the argument in which two configurations differ, what else they need, and the mistake's name
     "share": (
@@ -70,6 +87,7 @@ SUSPECTS = {
     "slow replica": ("slow",),
     "way": ("way",),
 }
+FASTER = {"rate": 1, "packs": 1, "slow": -1, "table": -1}  # whether more of it makes a run faster, if it matters at all
 
 _RUN = entries(
     {
@@ -80,7 +98,8 @@ _RUN = entries(
         "table": between(0, 100_000, whole),
         "slow": between(0, 1),
         "rate": between(1e7, 1e12),
-    }
+    },
+    others="no run reads it",
 )
 _FASTER = between(0.01, 100)
 PLAN = entries(
@@ -97,7 +116,11 @@ PLAN = entries(
 FOLLOW_UP = entries(
     {"suspect": one_of(SUSPECTS), "of": text, "run": _RUN, "if it is so": _FASTER, "if it is not": _FASTER}
 )
-_RAN = row(number, maybe(number), maybe(number)).named("when a run ended, its milliseconds, its first loss")
+FOLLOWED = entries(
+    {"suspect": one_of(SUSPECTS), "of": text, "run": _RUN}
+)  # beside a record, which says what was stated
+_TOOK = Expected("milliseconds, or an error", lambda value: value if type(value) is str else maybe(number).read(value))
+_RAN = row(number, _TOOK, maybe(number)).named("when a run ended, its milliseconds or its error, its first loss")
 _MEASURED = entries({"stated": number, "predicted": dict_of(number), "runs": dict_of(list_of(maybe(_RAN)))})
 RECORD = entries({"plan": _MEASURED, "follow-up": maybe(_MEASURED)}).named("the text that the notebook printed")
 
@@ -231,12 +254,21 @@ def _idle(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> Fault | N
     return None
 
 
-def tells(follow_up: Mapping[str, Any]) -> Fault | None:
-    """What is predicted if the explanation is right differs from what is predicted if it is wrong."""
+def tells(plan: Mapping[str, Any], follow_up: Mapping[str, Any]) -> Fault | None:
+    """What is predicted if the explanation is right differs from what is predicted if it is wrong, and to the right side."""
     so, not_so = follow_up["if it is so"], follow_up["if it is not"]
-    if max(so, not_so) / min(so, not_so) < APART:
-        words = f"{so:g} if it is so and {not_so:g} if it is not: no result of this run can refute the explanation"
-        return Fault("cannot_refute", f"{words}; expected two numbers with a tenth between them, or more")
+    low, high = sorted((so, not_so))
+    words = f"{so:g} if it is so and {not_so:g} if it is not"
+    if low <= 0 or high / low < APART:
+        says = f"{words}: no result of this run can refute the explanation"
+        return Fault("cannot_refute", f"{says}; expected two numbers with a tenth between them, or more")
+    new, old = follow_up["run"], plan["configurations"].get(follow_up["of"], follow_up["run"])
+    for key in _changed(old, new):
+        more = new[key] > old[key] if key in FASTER else None
+        if more is not None and (so > not_so) != (more == (FASTER[key] > 0)):
+            told = f"`{key}` is {'higher' if more else 'lower'}, and the predictions are {words}"
+            slower = "slower" if so < not_so else "faster"
+            return Fault("wrong_way", f"{told}; will the run be {slower} if the suspect is right than if it is not?")
     return None
 
 
@@ -254,11 +286,13 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
-    stated = measured["predicted"]  # in older records without what was said if it is not
-    for key, name in (("follow-up", "if it is so"), ("if it is not", "if it is not")):
-        if fault is None and not math.isclose(stated.get(key, follow_up[name]), follow_up[name], rel_tol=1e-9):
-            words = f"the follow-up was stated as {stated[key]:g} {name}, and `follow_up` says {follow_up[name]:g}"
-            return Fault("restated", f"{words}; what was stated before the runs counts")
+    stated = measured[
+        "predicted"
+    ]  # this counts, whatever `follow_up` says now; older records lack what comes if it is not
+    if fault is None and "if it is not" in stated:
+        numbers = {"if it is so": stated["follow-up"], "if it is not": stated["if it is not"]}
+        fault = tells(plan, {**follow_up, **numbers})
+        fault = fault and Fault(fault.name, f"by the record, {fault.says}")
     return fault
 
 
@@ -273,7 +307,7 @@ def side_by_side(record: Mapping[str, Any]) -> Fault | None:
             if any(runs[repeat] and runs[repeat][0] < last for runs in rows):
                 words = f"of the {part}, a run of repeat {repeat + 1} ended before one of repeat {repeat}"
                 return Fault("repeats_mixed", f"{words}; expected the repeats one after the other")
-        for ended, milliseconds in sorted((run[0], run[1] or 0.0) for runs in rows for run in runs if run):
+        for ended, milliseconds in sorted((run[0], _took(run) or 0.0) for runs in rows for run in runs if run):
             if ended - before < STEPS * milliseconds / 1000 - 0.02:  # of both times two digits are kept
                 words = f"of the {part}, a run ended {ended - before:.2f} s after what stood before it"
                 return Fault("no_time", f"{words}; its {STEPS} steps of {milliseconds:g} ms take longer")
@@ -297,7 +331,7 @@ def ran(
         for name, runs in measured["runs"].items() if measured else ():
             for repeat, each in enumerate(runs):
                 run = configurations.get(name)
-                if run is None or each is None or each[1] is None:
+                if run is None or each is None or _took(each) is None:
                     continue
                 words = f"run {repeat + 1} of {shown(name)} has"
                 if each[2] is None:
@@ -314,7 +348,12 @@ def _measured(measured: Mapping[str, Any], predicted: set[str], names: set[str],
         runs = measured["runs"].get(name, [])
         if len(runs) < repeats or not all(runs):
             return Fault("runs_missing", f"{sum(map(bool, runs))} of {repeats} runs of {shown(name)} are in it")
-        failed = sum(run[1] is None for run in runs)
+        for repeat, run in enumerate(runs):
+            took = run[1]
+            if not (took.strip() if isinstance(took, str) else took is not None and took > 0):
+                words = f"run {repeat + 1} of {shown(name)} has {shown(took)} for its milliseconds"
+                return Fault("no_clock", f"{words}; expected a number above 0, or the error of a run that failed")
+        failed = sum(_took(run) is None for run in runs)
         if 2 * failed >= repeats:
             words = f"{failed} of {repeats} runs of {shown(name)} failed"
             return Fault("runs_failed", f"{words}; expected fewer than half: a row without pairs answers nothing")
@@ -322,6 +361,21 @@ def _measured(measured: Mapping[str, Any], predicted: set[str], names: set[str],
         return Fault("stated_later", "a run had ended before the prediction was stated")
     unsaid = next((name for name in sorted(predicted) if name not in measured["predicted"]), None)
     return Fault("not_predicted_there", f"{shown(unsaid)} has no prediction in it") if unsaid is not None else None
+
+
+def _took(run: tuple[float, float | str | None, float | None]) -> float | None:
+    """Its milliseconds; None where it failed."""
+    return None if isinstance(run[1], str) else run[1]
+
+
+def own_file(plan: Study, pair: Mapping[str, Mapping[str, Any]]) -> str:
+    """The file of a follow-up: another pair of runs has another one, and so has a plan that is measured anew.
+
+    A second follow-up thus measures both of its runs, and what was stated for the first one is not its prediction.
+    """
+    stated = plan.stated()
+    when = stated.at if stated else None
+    return f"14_follow_up_{digest(json.dumps([pair, when], sort_keys=True), plan.program_digest)}.jsonl"
 
 
 def recorded(told: str) -> dict[str, Any]:
@@ -358,8 +412,13 @@ def _kept(study: Study, start: float) -> str:
     assert stated is not None
     runs: dict[str, list[Any]] = {name: [None] * study.repeats for name in study.configurations}
     for each in study.runs():
-        milliseconds = None if each.seconds is None else round(1000 * each.seconds, 1)
+        milliseconds = _pasted(each.error) if each.seconds is None else max(0.1, round(1000 * each.seconds, 1))
         seen = None if each.seen is None else round(each.seen, 4)
         runs[each.name][each.repeat] = [round(each.at - start, 2), milliseconds, seen]
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(several)}" for name, several in runs.items())
     return f'{{"stated": {stated.at - start:.2f},\n"predicted": {json.dumps(stated.values)},\n"runs": {{\n{lines}}}}}'
+
+
+def _pasted(error: str) -> str:
+    """An error as it may stand in JSON between three quotes of Python: without quotes and backslashes."""
+    return " ".join(error.replace("\\", "/").replace('"', "'").split())[:FAILED]

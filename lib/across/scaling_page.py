@@ -148,8 +148,9 @@ def _predicted(stated: Stated | None, name: str) -> str:
     """The prediction that counts, and what it was changed to later."""
     if stated is None:
         return ""
-    later = [said("later {0:.2f}", each.values[name]) for each in stated.later if name in each.values]
-    return ", ".join([f"{stated.values[name]:.2f}" if name in stated.values else "", *later]).removeprefix(", ")
+    own = stated.values.get(name)
+    later = [said("later {0:.2f}", each.values[name]) for each in stated.later if each.values.get(name, own) != own]
+    return ", ".join(["" if own is None else f"{own:.2f}", *later]).removeprefix(", ")
 
 
 def _number(chance: Callable[[list[float]], float], ratios: list[float]) -> str:

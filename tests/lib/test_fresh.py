@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import ended, forked
@@ -134,6 +135,23 @@ def test_a_function_that_cannot_be_sent_is_named():
 
     with pytest.raises(TypeError, match="holds_a_lock cannot be sent to a fresh process"):
         fresh.run(holds_a_lock)
+
+
+def test_a_tf_function_that_has_been_traced_is_sent_and_keeps_its_settings():
+    import tensorflow as tf
+
+    def plus_two(x: tf.Tensor) -> tf.Tensor:
+        return x + 2.0
+
+    signature = [tf.TensorSpec([None])]
+    inner: Any = tf.function(plus_two, signature, autograph=False, jit_compile=False, reduce_retracing=True)
+    outer: Any = tf.function(lambda x: 3.0 * inner(x), autograph=False)
+
+    def called() -> tuple[object, ...]:
+        settings = str(inner.input_signature), inner._autograph, inner._jit_compile, inner._reduce_retracing
+        return outer(tf.constant([1.0, 2.0])).numpy().tolist(), settings
+
+    assert called() == fresh.run(called, timeout=120)
 
 
 @either

@@ -31,7 +31,7 @@ THEN: dict[str, Any] = {
     "suspect": "link",
     "of": "strong",
     "run": {**ONE, "replicas": 2, "rate": 1e9},
-    "if it is so": 0.5,
+    "if it is so": 1.5,
     "if it is not": 1.0,
 }
 RULES: list[Callable[[Any], planned.Fault | None]] = [planned.within_budget, planned.controlled, planned.contrasted]
@@ -41,7 +41,7 @@ def test_a_good_plan_has_no_fault():
     read = planned.PLAN(PLAN, "")
     assert [rule(read) for rule in RULES] == [None] * 3
     assert planned.one_thing(read, THEN) is None
-    assert planned.tells(THEN) is None
+    assert planned.tells(read, THEN) is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def studies(tmp_path: Path, stated: float = 10.0, then: float = 30.0) -> str:
     tmp_path.mkdir(exist_ok=True)
     for name, at, ended, predicted, names in (
         ("plan", stated, 20.0, PLAN["predicted"], PLAN["configurations"]),
-        ("then", then, 40.0, {"follow-up": 0.5}, ["strong", "follow-up"]),
+        ("then", then, 40.0, {"follow-up": 1.5}, ["strong", "follow-up"]),
     ):
         study = Study(tmp_path / name, print, {each: {} for each in names}, 6)
         lines = [{"prediction": predicted, "at": at, "program": study.program_digest}]
@@ -167,9 +167,9 @@ def test_a_prediction_that_came_later_is_found(tmp_path: Path, stated, then, nam
 
 def test_a_record_without_a_run_or_a_prediction_or_with_failed_runs_alone_is_found(tmp_path: Path):
     seen = planned.recorded(studies(tmp_path))
-    seen["plan"]["runs"]["weak"][0] = [20.0, None, None]  # one that failed is a result
+    seen["plan"]["runs"]["weak"][0] = [20.0, "MemoryError: no room", None]  # one that failed is a result
     assert planned.stated_first(seen, PLAN) is None
-    seen["plan"]["runs"]["weak"][1:3] = [[20.0, None, None]] * 2
+    seen["plan"]["runs"]["weak"][1:3] = [[20.0, "MemoryError: no room", None]] * 2
     assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_failed"
     seen["plan"]["runs"]["weak"][2] = None
     assert getattr(planned.stated_first(seen, PLAN), "name", "") == "runs_missing"
@@ -197,16 +197,71 @@ def test_a_record_may_stand_in_a_fence(tmp_path: Path):
     assert planned.recorded(f"```json\n{told}\n```\n") == planned.recorded(told)
 
 
-def test_a_follow_up_that_was_stated_otherwise_is_found(tmp_path: Path):
+def test_what_the_record_says_was_stated_counts_and_not_what_the_follow_up_says_now(tmp_path: Path):
     seen = planned.recorded(studies(tmp_path))
-    for change, name in (
-        ({"if it is so": 0.55}, "restated"),
-        ({"if it is not": 1.5}, ""),
-    ):  # an old record: one was stated
-        assert getattr(planned.followed(seen, PLAN, {**THEN, **change}), "name", "") == name
-    seen["follow-up"]["predicted"]["if it is not"] = 1.0
-    assert planned.followed(seen, PLAN, THEN) is None
-    assert getattr(planned.followed(seen, PLAN, {**THEN, "if it is not": 1.5}), "name", "") == "restated"
+    now = planned.FOLLOWED({**THEN, "if it is so": "a guess", "if it is not": -1.0}, "")
+    assert planned.followed(seen, PLAN, now) is None
+    assert planned.ran(seen, PLAN, now, loss) is None
+    for unless, name in ((1.0, ""), (1.49, "cannot_refute"), (3.0, "wrong_way"), (0.0, "cannot_refute")):
+        seen["follow-up"]["predicted"]["if it is not"] = unless
+        assert getattr(planned.followed(seen, PLAN, THEN), "name", "") == name
+
+
+@pytest.mark.parametrize("took", [-5.0, 0.0, None, " "])
+def test_what_no_clock_can_say_is_no_time_of_a_run(tmp_path: Path, took):
+    seen = planned.recorded(studies(tmp_path))
+    seen["plan"]["runs"]["weak"][2] = [20.0, took, 3.0]
+    assert getattr(planned.stated_first(seen, PLAN), "name", "") == "no_clock"
+    seen["follow-up"]["runs"]["strong"][0] = [40.0, took, None]
+    assert getattr(planned.followed(seen, PLAN, THEN), "name", "") == "no_clock"
+
+
+def test_the_error_of_a_run_may_be_pasted_between_three_quotes(tmp_path: Path):
+    study = Study(tmp_path / "study", print, {"one": {}}, 1)
+    study.state({"one": 1.0})
+    study._append(vars(Run("one", 0, None, 'OSError: no "C:\\new"\n there', 1.0, 3e9, study.keys["one"])))
+    told: dict[str, str] = {}
+    exec(f'told = """{planned.record(study, study)}"""', told)
+    assert planned.recorded(told["told"])["plan"]["runs"]["one"][0][1] == "OSError: no 'C:/new' there"
+
+
+def test_another_follow_up_and_one_of_a_plan_that_was_measured_anew_have_files_of_their_own(tmp_path: Path):
+    plan = Study(tmp_path / "plan", print, {"one": {}}, 1)
+    first = planned.own_file(plan, {"one": ONE, "follow-up": TWO})
+    assert planned.own_file(plan, {"one": ONE, "follow-up": TWO}) == first
+    others = [
+        planned.own_file(plan, {"one": ONE, "follow-up": SLOW}),
+        planned.own_file(plan, {"1": ONE, "follow-up": TWO}),
+    ]
+    plan.state({"one": 1.0})
+    others.append(planned.own_file(plan, {"one": ONE, "follow-up": TWO}))
+    assert len({first, *others}) == 4
+
+
+@pytest.mark.parametrize(
+    ("of", "change", "faster"),
+    [
+        (TWO, {"rate": 1e9}, True),
+        (TWO, {"rate": 1e8}, False),
+        ({**GPUS, "packs": 0}, {"packs": 1}, True),
+        (SLOW, {"slow": 0.0}, True),
+        (TABLE, {"table": 40_000}, False),
+        (TWO, {"batch": 1024}, None),
+        (TWO, {"replicas": 4}, None),
+        (TWO, {"way": "servers"}, None),
+    ],
+)
+def test_a_prediction_goes_the_way_that_its_suspect_would_send_it(of, change, faster):
+    plan = {**PLAN, "configurations": {"this": of}}
+    for so, right in ((1.5, faster is not False), (0.5, faster is not True)):
+        then = {**THEN, "of": "this", "run": {**of, **change}, "if it is so": so, "if it is not": 1.0}
+        assert (planned.tells(plan, then) is None) == right
+
+
+def test_an_argument_that_no_run_reads_is_told():
+    runs = {**PLAN["configurations"], "fast": {**ONE, "Rate": 1e7}}
+    with pytest.raises(AssertionError, match="no entry 'Rate': no run reads it"):
+        planned.PLAN({**PLAN, "configurations": runs}, "`plan` is")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +295,7 @@ def test_each_rule_alone_says_a_sentence_to_a_plan_without_its_base_or_without_r
     assert None not in [rule(empty) for rule in RULES[1:]]
     measured = {
         "stated": 1.0,
-        "predicted": {"follow-up": 0.5},
+        "predicted": {"follow-up": 1.5},
         "runs": {each: [[2.0, 1.0, 3.0]] * 6 for each in ("strong", "follow-up")},
     }
     record = {"plan": {"stated": 0.0, "predicted": {}, "runs": {}}, "follow-up": measured}

@@ -45,6 +45,8 @@ def test_every_known_mistake_of_the_model_shows_on_the_cases_of_the_visible_chec
     plain = {"cores": 4, "size": 0.0, "gradients": 3, "latency": 0.25, "fixed": 0.0, "example": 0.01}
     four, one = {**plain, "size": 4.0}, run_of(1, 100)
     cases = [(run_of(4, 100), one, plain), (run_of(8, 100), one, plain), (run_of(3, 100), one, {**plain, "cores": 2})]
+    cases += [(run_of(8, 100, way="servers"), one, plain)]
+    cases += [(run_of(4, 100, way="gpus"), one, {**plain, "cores": 2, "latency": 0.0})]
     cases += [(run_of(n, batch), one, {**plain, "fixed": 1.0}) for n, batch in ((4, 100), (4, 400), (8, 100))]
     cases += [(run_of(2, 51), one, plain), (run_of(1, 300), one, {**four, "fixed": 1.0}), (run_of(2, 100), one, four)]
     cases += [(run_of(n, 100, slow=1.5), one, four) for n in (1, 2)] + [(run_of(4, 100, rate=2.0), one, four)]
