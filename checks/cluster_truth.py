@@ -73,8 +73,9 @@ def traced_loss(student, homes, sizes, rows, task):
     for i, (layer, home) in enumerate(zip(model.layers, homes, strict=True)):
         weights |= {f"{kind}_{i}": (getattr(layer, kind).value, home) for kind in ("kernel", "bias")}
     given = [tf.TensorSpec([rows, sizes[0]], tf.float32), tf.TensorSpec([rows, sizes[-1]], tf.float32)]
-    made = tracing.program(lambda x, y: student.loss_on(model, x, y, task), *given, weights=weights)
-    return made.graph_def, made.inputs, made.outputs, "" if tf.is_tensor(at_once) else type(at_once).__name__
+    lazy = tf.is_tensor(at_once)
+    made = tracing.program(lambda x, y: student.loss_on(model, x, y, task) if lazy else x, *given, weights=weights)
+    return made.graph_def, made.inputs, made.outputs, "" if lazy else type(at_once).__name__
 
 
 TRACED = row(anything, list_of(text), list_of(text), text).named("a graph that can be run")
