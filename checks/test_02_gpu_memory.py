@@ -56,6 +56,7 @@ def test_each_gpu_has_one_worker_and_a_ps_sees_none(student, rng):
     check_gpus(student, rng, 3, int(rng.choice([5, 8])))  # which leaves one worker with a GPU less
     check_gpus(student, rng, 4, 5)  # blocks of two would leave the last worker with none
     check_gpus(student, rng, 4, 2)  # not enough for all
+    check_gpus(student, rng, 11, 11)  # a number of two digits
 
 
 # mean_output: the model's memory is a peer's, which counts it
@@ -220,7 +221,7 @@ def test_a_tensor_that_fits_the_step(student, rng):
 
 @exercise("extend")
 def test_a_tensor_larger_than_the_step(student, rng):
-    cases = [[16, 8, 99], [100, 8, 50], [20, 8, 20]]
+    cases = [[16, 8, 99], [100, 8, 50], [20, 8, 20], [8, 3, 100]]  # no step has to be a power of two
     for _ in range(3):
         step = steps(rng)
         more = int(rng.integers(2, 9))
@@ -304,6 +305,27 @@ def test_what_weights_gradients_and_state_need(student, rng):
                 name = "state_for_frozen" if part == "optimizer" else "gradients_of_frozen"
                 raise Misconception(name, f"{told}: what is frozen has no gradient and no state.")
             assert abs(got[part] - wanted[part]) < 0.1, f"{told}."
+    check_two_types(student)
+
+
+@probe
+def trained_in_two_types(student, types):
+    import keras
+
+    layers = [keras.layers.Dense(1024, dtype=dtype, use_bias=False) for dtype in types]
+    return student.to_train(keras.Sequential([keras.Input([512]), *layers]), keras.optimizers.SGD(momentum=0.9))
+
+
+def check_two_types(student: Any) -> None:
+    kind = entries(dict.fromkeys(PARTS, number))
+    for types, wanted in ((["float32", "bfloat16"], 4), (["bfloat16", "float32"], 5)):
+        got = kind(student.ask(trained_in_two_types, types=types), "`to_train(model, optimizer)` returned")
+        for part in PARTS:
+            told = f"a {types[0]} layer, then a {types[1]} layer, momentum: you say {got[part]:g} MiB for {part}"
+            if abs(got[part] - 3) < 0.1 or abs(got[part] - 6) < 0.1:
+                says = f"{told}; expected {wanted}: a model may have weights of two types."
+                raise Misconception("one_type", says)
+            assert abs(got[part] - wanted) < 0.1, f"{told}; expected {wanted}."
 
 
 @probe
@@ -366,11 +388,14 @@ def check_settled(student: Any, gpus: int, limit: int | None) -> None:
             growth, limits = paper.settings()
             listed = paper.asked.visible_device_list
         except (ValueError, TypeError) as error:
-            raise AssertionError(f"{case} TensorFlow refuses: {shown(str(error), 150)}.") from None
+            grows = any(call[0] == "set_memory_growth" and call[2] is True for call in calls)
+            asks = " growth is asked for although there is a limit;" * (grows and limit is not None)
+            raise AssertionError(f"{case}{asks} TensorFlow refuses: {shown(str(error), 150)}.") from None
     assert listed == ",".join(map(str, range(gpus))), f"{case} only GPUs {shown(listed)} are seen; expected all."
     if limit is None:
+        asked = " (asked of TensorFlow, not of the environment)"
         assert limits == [None] * gpus, f"{case} the limits are {shown(limits)} MiB; expected none."
-        assert growth == [True] * gpus, f"{case} growth is {shown(growth)}; expected it on each."
+        assert growth == [True] * gpus, f"{case} growth is {shown(growth)}; expected it on each{asked}."
         return
     without = limits.count(None)
     assert without < gpus, f"{case} no GPU has a limit; expected {limit} MiB on each."

@@ -150,6 +150,10 @@ with attempt("gpus_for"):
     expect(owned == [0, 1, 2, 3, 4, 5], f"{said}the workers own {owned}; expected each of 0 to 5 once")
     counts = {len(sees[task]) for task in tasks[2:]}
     expect(counts == {1, 2}, f"{said}workers have {sorted(counts)} GPUs; expected 1 or 2 each")
+    many = [f"worker:{i}" for i in range(11)]
+    chosen = call(gpus_for, many, 11, returns=entries(dict.fromkeys(many, text)))
+    owned = sorted(gpu for value in chosen.values() for gpu in memory.seen(value, 11))
+    expect(owned == [*range(11)], f"`gpus_for({many}, 11)`: the workers own {owned}; expected each of 0 to 10 once")
     real = fresh.run(names, env={"CUDA_VISIBLE_DEVICES": got["ps:0"]})
     expect(real == [], f"a real process with {got['ps:0']!r} sees {real}; expected none")
 
@@ -354,7 +358,13 @@ def measured(size, tensors):
 # %% check="extend" points=3
 with attempt("extend"):
     expect(call(extend, 300, 4, 256) is None, "`extend(300, 4, 256)` let 300 MiB through; 256 are left")
-    shown = {(8, 8, 256): (8, 16), (8, 8, 8): (8, 16), (8, 128, 124): (124, 256), (20, 8, 20): (20, 32)}
+    shown = {
+        (8, 8, 256): (8, 16),
+        (8, 8, 8): (8, 16),
+        (8, 128, 124): (124, 256),
+        (20, 8, 20): (20, 32),
+        (8, 3, 99): (12, 12),
+    }
     for asked, (region, step) in shown.items():
         got = call(extend, *asked, returns=row(whole, whole))
         expect(
@@ -463,8 +473,12 @@ with attempt("to_train"):
         layers = keras.layers.Dense(2**20, dtype="bfloat16"), keras.layers.BatchNormalization(dtype="bfloat16")
         return keras.Sequential([keras.Input([1]), *layers]), keras.optimizers.SGD(momentum=0.9)
 
+    def two_types():
+        layers = [keras.layers.Dense(1024, use_bias=False, dtype=dtype) for dtype in ("float32", "bfloat16")]
+        return keras.Sequential([keras.Input([1024]), *layers]), keras.optimizers.SGD(momentum=0.9)
+
     parts, table = ("weights", "gradients", "optimizer"), []
-    for make, width in ((half_frozen, 1024), (half_size, 1)):
+    for make, width in ((half_frozen, 1024), (half_size, 1), (two_types, 1024)):
         case = f"`to_train(*{make.__name__}())`"
         got = read(to_train(*make()), f"{case} returned", entries(dict.fromkeys(parts, number)))
         real = dict(zip(parts, small(phases, make, np.ones([1, width], "float32")), strict=True))
@@ -584,8 +598,11 @@ with attempt("settle"):
             except ValueError as error:
                 expect(False, f"`settle(gpus, {limit})`: TensorFlow says: {error}")
         print(f"limit={limit}: growth {wishes}, limits {limits}")
+        growth = any(setting == "set_memory_growth" and value is True for setting, _, value in paper.calls)
+        expect(limit is None or not growth, f"`settle(gpus, {limit})` asks for growth although there is a limit")
         if limit is None:
-            expect(wishes == [True, True], f"`settle(gpus)`: growth is {wishes}; expected it on each of 2 GPUs")
+            wanted = "expected it on each of 2 GPUs (asked of TensorFlow, not of the environment)"
+            expect(wishes == [True, True], f"`settle(gpus)`: growth is {wishes}; {wanted}")
         else:
             expect(True not in wishes, f"`settle(gpus, {limit})`: growth is {wishes}; expected a limit alone")
         expect(limits == [limit, limit], f"`settle(gpus, {limit})`: limits are {limits}; expected {limit} twice")
