@@ -35,14 +35,14 @@ two = programs.share([programs.Ask("first", part=0.4), programs.Ask("second", pa
 two.draw("Two programs, no settings")
 
 # %% [markdown]
-# Together they need 80%. Still the second dies, at some tensor, after ten seconds:
+# Together they need 80%. Still the second dies, after ten seconds:
 
 # %% tags=["show"]
 print(two.errors())
 
 # %% [markdown]
-# The message names the line of that tensor. The cause is the first program. TensorFlow waited: another thread could
-# free something.
+# The message names the tensor that found no room. The cause is the first program. TensorFlow waited: another thread
+# could free something.
 #
 # A simulated GPU is made of main memory. Its bytes, and who shares them, are the simulation's. The allocator, its
 # limits and its errors are TensorFlow's. On a real GPU each program also holds a *context*, some hundred MiB for CUDA itself.
@@ -105,7 +105,7 @@ with memory.paper(4) as paper:
     print("asked for 3, 2; TensorFlow would open", paper.asked.visible_device_list)
 
 # %% [markdown]
-# It forgets your order: GPU 2 of the machine becomes `GPU:0`. The variable keeps the order.
+# It forgets your order: GPU 2 of the machine becomes `GPU:0`. `CUDA_VISIBLE_DEVICES` keeps your order.
 
 # %% [markdown]
 # ### Exercise: `gpus_for` (2 points)
@@ -117,7 +117,7 @@ with memory.paper(4) as paper:
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `range(i, gpus, n)` deals GPUs to worker `i` of `n`, as one deals playing cards.
+# `range(i, gpus, n)` deals GPUs to worker `i` of `n`.
 # </details>
 
 
@@ -155,7 +155,7 @@ with attempt("gpus_for"):
 
 # %% [markdown]
 # ## What do tensors use?
-# Asking a driver for memory is slow. So TensorFlow takes large *regions* and cuts tensors out of them itself. This
+# Asking a driver for memory is slow. So TensorFlow takes large *regions* and cuts tensors out of them. This
 # allocator is called BFC: *best fit, with coalescing*. We give it a GPU of 256 MiB, in a process of its own:
 
 
@@ -179,8 +179,8 @@ def tensor(mib):  # of so many MiB: a float32 has 4 bytes
 
 
 # %% [markdown]
-# `get_memory_info` counts the blocks that tensors have. `"current"` is now. `"peak"` is the most since the process started, or
-# since `reset_memory_stats`:
+# `get_memory_info` counts the *blocks* that tensors have. A block is a piece of a region; it may be larger than its tensor.
+# `"current"` is now. `"peak"` is the most since the process started, or since `reset_memory_stats`:
 
 
 # %%
@@ -214,6 +214,11 @@ pictures.bars(peaks, title="The sum of six tensors of 8 MiB", unit="MiB at the p
 # ### Exercise: `mean_output` (2 points)
 # Repair it: the mean is right, but all outputs live at the same time. The budget is 40 MiB of the GPU at the peak, for any
 # number of batches; NumPy's arrays are in main memory. `wide` puts out 8 MiB for a batch of 2,048. Some batches are shorter. Roughly 6 lines.
+#
+# <details><summary>Hint</summary>
+#
+# `model.predict` keeps all its outputs on the GPU until it ends.
+# </details>
 
 
 # %%
@@ -260,8 +265,8 @@ with attempt("mean_output"):
 
 # %% [markdown]
 # ## Half of it is free
-# Our 256 MiB are one region. 31 tensors of 8 MiB fit in. We drop every second one, and ask for 16 MiB. Then we drop one
-# more, and ask for 4 MiB, then for 16:
+# Of our 256 MiB, 2 went to a first small region. The other 254 are one region: 31 tensors of 8 MiB fit in. We drop every
+# second one, and ask for 16 MiB. Then we drop one more, and ask for 4 MiB, then for 16:
 
 
 # %% tags=["show"] covers=["S11"]
@@ -298,8 +303,11 @@ memory.walk_places(maps, title="Measured: where tensors lie")
 # Move the slider. 120 MiB were free, and a tensor of 16 found no room: no hole was larger than 8. This is *fragmentation*.
 #
 # The last tensor that we dropped lay between two holes. BFC *merged* all three into one of 24. Yet it put the 4 MiB into a
-# hole of 8, the smallest that fits: "best fit". That hole was *split*. The 16 MiB got all 24: BFC splits only what is twice
-# as large as asked.
+# hole of 8, the smallest that fits: "best fit". That hole was *split*.
+
+# %% [markdown]
+# The 16 MiB got all 24. BFC splits a block that is at least twice as large as asked, or that would waste 128 MiB or more.
+# The map shows tensors: the 8 beside the 16 belong to its block.
 
 # %% [markdown]
 # ## How it grows
@@ -363,7 +371,8 @@ with attempt("extend"):
 
 # %% [markdown]
 # ### And back?
-# Twelve tensors of 8 MiB, then none, then six, then none. At last one of 127 MiB; 126 are left under the limit:
+# Twelve tensors of 8 MiB, then none, then six, then none. At last one of 127 MiB; 126 are left under the limit,
+# for 2 went at the start:
 
 
 # %% tags=["show"] covers=["S12"]
@@ -382,9 +391,9 @@ def tide():
 memory.draw(small(tide), title="Measured: twelve tensors, none, six, none, a large one", each="tensors made or dropped")
 
 # %% [markdown]
-# The tensors are gone, and the process keeps the regions. There is one exception. A new region is refused, and some regions
-# are empty: TensorFlow gives the empty ones back, and asks again. Here five made place for one of 128 MiB.
-# `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this.
+# The tensors are gone, and the process keeps the regions. One exception: when a new region is
+# refused, TensorFlow gives empty ones back, and asks again. On a GPU the line does not move: five regions
+# (8, 8, 16, 32, 64) went, and one of 128 came. `TF_ENABLE_GPU_GARBAGE_COLLECTION=false` ends this.
 
 # %% [markdown]
 # ## How much does a model need?
@@ -489,8 +498,9 @@ print(f"{small(peak, one_step):.0f} MiB at the peak")
 programs.share([programs.Ask(name, fraction=0.4) for name in ("one", "two", "three")])
 
 # %% [markdown]
-# All three start. The third asks for 0.4 of the GPU and is refused. So BFC asks for 10% less, again and again, until the
-# driver agrees. A limit counts regions: on a real GPU each context comes on top, and two halves do not fit.
+# All three start. The third is refused. So BFC asks for 10% less until the driver agrees: of 4,096 MiB, 1,638 becomes 783
+# in seven times. A limit counts regions: on a real GPU each context comes on top. Of two halves, the second is cut down in
+# the same way.
 #
 # One program can also cut a GPU into several *logical* GPUs, by a list of pieces.
 
@@ -545,8 +555,8 @@ memory.draw_filled(title="RECORDED: one GPU, filled until a tensor is refused")
 
 # %% [markdown]
 # ### Exercise: `settle` (3 points)
-# Repair it. With a `limit`, each GPU gets that limit, and growth is not asked for. Without one, each GPU grows: TensorFlow
-# refuses to start if some grow and some do not. Roughly 6 lines.
+# Repair it. With a `limit`, each GPU gets that limit, and growth is not asked for. Without one, each GPU grows, by
+# `set_memory_growth`: TensorFlow refuses to start if some grow and some do not. Roughly 6 lines.
 
 
 # %% answer="settle" covers=["S11", "S12"]
@@ -597,8 +607,8 @@ def old():
 fresh.run(old)
 
 # %% [markdown]
-# The session says how many MiB each GPU may use. A GPU starts once in a process: the first session, or the
-# first tensor, decides for all later ones.
+# The first session says how many MiB each GPU may use. A GPU starts once in a process: the first session, or the
+# first tensor, decides. A later session prints its own wish, and gets the first one's limit.
 
 # %% [markdown]
 # ## Recipe
@@ -618,9 +628,9 @@ print(f"{fresh.run(recipe, 1024, env=GROW):.1f} MiB at the peak")
 
 # %% [markdown]
 # ## What you take with you
-# - Without settings the first program takes nearly all. The second starts on its reserve.
+# - Without settings the first program takes all but a reserve. The second starts on this reserve.
 # - Tensors borrow from regions; the process owns the regions.
 # - Free bytes in small holes hold no large tensor.
-# - Adam keeps four numbers for each trained weight. The peak of a step is higher: measure it.
+# - Training with Adam keeps four numbers for each trained weight. A step's peak is higher.
 # - Limits and fractions count regions. On a real GPU, add a context for each program.
 # - `CUDA_VISIBLE_DEVICES` and `set_visible_devices` choose and renumber; the first keeps your order.
