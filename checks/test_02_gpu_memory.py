@@ -137,7 +137,8 @@ def check_mean(student: Any, peer: Any, rng: Any, of: list[list[int]]) -> None:
     address = peer.ask(lent)
     for rows in of:
         kernel = rng.normal(size=[16, WIDTH]).astype("float32")
-        batches = [[rng.normal(size=[1, 16]).astype("float32"), n] for n in rows]
+        far = [4 if n < max(rows) else 1 for n in rows]  # short batches are far from the mean: their weight shows
+        batches = [[(k * rng.normal(size=[1, 16])).astype("float32"), n] for k, n in zip(far, rows, strict=True)]
         means = [float(np.maximum(batch @ kernel, 0).mean()) for batch, _ in batches]
         case = f"`mean_output(model, batches)` of batches of {rows} rows"
         answer, mib, tries = None, float("inf"), 0
