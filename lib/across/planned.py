@@ -115,9 +115,8 @@ PLAN = entries(
 FOLLOW_UP = entries(
     {"suspect": one_of(SUSPECTS), "of": text, "run": _RUN, "if it is so": _FASTER, "if it is not": _FASTER}
 )
-FOLLOWED = entries(
-    {"suspect": one_of(SUSPECTS), "of": text, "run": _RUN}
-)  # beside a record, which says what was stated
+# beside a record, which says what was stated
+FOLLOWED = entries({"suspect": one_of(SUSPECTS), "of": text, "run": _RUN})
 _TOOK = Expected("milliseconds, or an error", lambda value: value if type(value) is str else maybe(number).read(value))
 _RAN = row(number, _TOOK, maybe(number)).named("when a run ended, its milliseconds or its error, its first loss")
 _MEASURED = entries({"stated": number, "predicted": dict_of(number), "runs": dict_of(list_of(maybe(_RAN)))})
@@ -285,9 +284,8 @@ def followed(record: Mapping[str, Any], plan: Mapping[str, Any], follow_up: Mapp
     last = max((run[0] for runs in record["plan"]["runs"].values() for run in runs if run), default=math.inf)
     if fault is None and measured["stated"] < last:
         return Fault("follow_up_first", "the follow-up was stated before the plan's runs had ended")
-    stated = measured[
-        "predicted"
-    ]  # this counts, whatever `follow_up` says now; older records lack what comes if it is not
+    # this counts, whatever `follow_up` says now; older records lack what comes if it is not
+    stated = measured["predicted"]
     if fault is None and "if it is not" in stated:
         numbers = {"if it is so": stated["follow-up"], "if it is not": stated["if it is not"]}
         fault = tells(plan, {**follow_up, **numbers})
