@@ -11,7 +11,6 @@ import functools
 import itertools
 import linecache
 import math
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,11 +104,8 @@ def beside(
         @functools.cache
         def made() -> peers.Peers:
             box = stack.enter_context(boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False))
-            ours, _ = map(stack.enter_context, socket.socketpair())  # nobody asks the kernel that there is not
-            environment = simulated.environment(gpus)
-            of = peers.Peers(
-                ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code, environment=environment
-            )
+            of = peers.Peers(_server(course).path, f"{box.name}p", box, Limits(), simulated.environment(gpus))
+            of.code = list(code)
             stack.callback(of.close)
             return of
 
