@@ -53,14 +53,14 @@ class Asked:
 
     def __init__(self, course: Course, chapter: str) -> None:
         """Import what the course preloads, then the checks. Raises CourseError, InfrastructureError: no simulated GPU."""
-        from autograder.job import checker, checker_preload
+        from autograder.job import checker
 
-        checker_preload.preload(course.preload)
+        checker.preload(course.preload)
         self.course, self.chapter = course, chapter
         self._gpus = course.chapter(chapter).gpus
         if self._gpus and (problem := simulated.prepare()):
             raise InfrastructureError(problem)
-        checker_preload.simulate(self._gpus)
+        checker.simulate(self._gpus)
         self._config, self._session = checker.collect(course, chapter)
         self._all = list(self._session.items)
 
