@@ -44,7 +44,7 @@ def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
     try:
         assert loop.run_until_complete(heard()).count("display_data") == DISPLAYS
     finally:
-        listener.mute()
+        listener._hush()
         loop.close()
 
 
