@@ -11,7 +11,6 @@ import ast
 import difflib
 import itertools
 import re
-import socket
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -222,26 +221,14 @@ def life(course: Course, rubric: Rubric, code: Sequence[str]) -> Iterator[Studen
     limits, name = rubric.chapter.limits, f"{owners.new_name('j')}."
     server = forkserver.servers(course, rubric).student.path
     with boxes.Box(f"{name}k", boxes.caps(limits), hidden=course.private) as box:
-        ours, theirs = socket.socketpair()
         environment = simulated.environment(rubric.chapter.gpus)
-        with ours, theirs:
-            of = peers.Peers(
-                ours,
-                lambda: True,
-                server,
-                f"{name}p",
-                box,
-                limits,
-                code,
-                course.private,
-                rubric.chapter.files,
-                environment,
-            )
-            try:
-                with of.start(peers.LIFE) as channel:
-                    yield asking.beside(channel, peers.LIFE, rubric.chapter.allowed_ops)
-            finally:
-                of.close()
+        of = peers.Peers(server, f"{name}p", box, limits, environment, course.private, rubric.chapter.files)
+        of.code = list(code)
+        try:
+            with of.start(peers.LIFE) as channel:
+                yield asking.beside(channel, peers.LIFE, rubric.chapter.allowed_ops)
+        finally:
+            of.close()
 
 
 def leaks(cell: TestCell) -> list[str]:

@@ -115,7 +115,6 @@ def build(course: Course, check: bool = False) -> list[str]:
             wanted[f"{name}.ipynb"] = dumps(release(course, name)).encode()
         except CourseError as error:
             slips.append(str(error))
-    slips += pictures.strays(map(course.source, course.chapters), course.root)
     changed = released.write(course.root / "notebooks", wanted | _beside(course, slips), check)
     if check:
         built = sorted(path.stem for path in (course.root / "notebooks").glob("*.ipynb"))

@@ -11,7 +11,6 @@ import functools
 import itertools
 import linecache
 import math
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,14 +53,14 @@ class Asked:
 
     def __init__(self, course: Course, chapter: str) -> None:
         """Import what the course preloads, then the checks. Raises CourseError, InfrastructureError: no simulated GPU."""
-        from autograder.job import checker, checker_preload
+        from autograder.job import checker
 
-        checker_preload.preload(course.preload)
+        checker.preload(course.preload)
         self.course, self.chapter = course, chapter
         self._gpus = course.chapter(chapter).gpus
         if self._gpus and (problem := simulated.prepare()):
             raise InfrastructureError(problem)
-        checker_preload.simulate(self._gpus)
+        checker.simulate(self._gpus)
         self._config, self._session = checker.collect(course, chapter)
         self._all = list(self._session.items)
 
@@ -105,11 +104,8 @@ def beside(
         @functools.cache
         def made() -> peers.Peers:
             box = stack.enter_context(boxes.Box(owners.new_name("b"), boxes.caps(Limits()), walls=False))
-            ours, _ = map(stack.enter_context, socket.socketpair())  # nobody asks the kernel that there is not
-            environment = simulated.environment(gpus)
-            of = peers.Peers(
-                ours, lambda: True, _server(course).path, f"{box.name}p", box, Limits(), code, environment=environment
-            )
+            of = peers.Peers(_server(course).path, f"{box.name}p", box, Limits(), simulated.environment(gpus))
+            of.code = list(code)
             stack.callback(of.close)
             return of
 

@@ -51,8 +51,8 @@ def security(folder: Path) -> Security:
 class DaskExecutor(Executor):
     """Jobs on the workers of a scheduler. `close` leaves the cluster as it is, but for our warm servers."""
 
-    def __init__(self, address: Any, secure: Security, *, patience: float = 60.0) -> None:
-        """Connect to `address`, as `tls://HOST:PORT`, or to a cluster object of Dask's.
+    def __init__(self, address: str, secure: Security, *, patience: float = 60.0) -> None:
+        """Connect to `address`, as `tls://HOST:PORT`.
 
         `patience`: seconds for which there may be no worker. Raises InfrastructureError.
         """
@@ -62,8 +62,7 @@ class DaskExecutor(Executor):
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._lost = ""
-        if isinstance(address, str):
-            _shake_hands(address, secure)
+        _shake_hands(address, secure)
         try:
             self.client = Client(address, security=secure, timeout=CONNECT, set_as_default=False)
         except Exception as error:  # of Dask's, tornado's and ssl's there are many

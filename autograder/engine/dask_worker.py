@@ -11,10 +11,10 @@ import atexit
 import os
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+from distributed import get_worker
 
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -35,9 +35,6 @@ MENDS = {
 _problem = cache(boxes.problem)
 _LOCK = threading.Lock()
 _running = 0
-_closing = False
-
-
 GRADER = digests.grader()  # as this process has loaded it: taken when it starts
 
 
@@ -54,17 +51,18 @@ def grade_job(job: Job) -> Verdict:
 
     Raises InfrastructureError, for another try; CourseError when this worker would grade by another course.
     """
+    global _running
     if said := differs(job.chapter, job.parts):
         raise CourseError(f"worker {place()}: {said}")
     if job.rubric.sandboxed and (problem := _problem()):
         raise InfrastructureError(f"worker {place()}: {problem}")
-    with _counted():
-        return grade.grade_job(job, here())
-
-
-def here() -> Course:
-    """This worker's own course. Raises CourseError."""
-    return course.find()
+    with _LOCK:
+        _running += 1
+    try:
+        return grade.grade_job(job, course.find())
+    finally:
+        with _LOCK:
+            _running -= 1
 
 
 def parts(course: Course, chapter: str) -> dict[str, str]:
@@ -81,7 +79,7 @@ def parts(course: Course, chapter: str) -> dict[str, str]:
 def differs(chapter: str, wanted: dict[str, str]) -> str:
     """What here is not as `wanted`, with the mend; empty when all is."""
     try:
-        ours = parts(here(), chapter)
+        ours = parts(course.find(), chapter)
     except (CourseError, OSError) as error:
         return f"{error}; it must have the same course"
     for name, mend in MENDS.items():
@@ -93,37 +91,14 @@ def differs(chapter: str, wanted: dict[str, str]) -> str:
 
 def place() -> str:
     """This worker, by its host and its address."""
-    from distributed import get_worker
-
-    try:
-        return f"{socket.gethostname()} ({get_worker().address})"
-    except ValueError:  # asked outside of a task
-        return socket.gethostname()
+    return f"{socket.gethostname()} ({get_worker().address})"
 
 
 def close() -> None:
-    """End this worker's warm servers, now or once the jobs that it runs for others have ended."""
-    global _closing
+    """End this worker's warm servers, unless it runs jobs for others, who end them then."""
     with _LOCK:
-        _closing = _running > 0
-        if not _closing:
+        if not _running:
             forkserver.close()
-
-
-@contextmanager
-def _counted() -> Iterator[None]:
-    global _running, _closing
-    with _LOCK:
-        _running += 1
-        _closing = False
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _running -= 1
-            if _closing and not _running:
-                _closing = False
-                forkserver.close()
 
 
 atexit.register(forkserver.close)

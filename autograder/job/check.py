@@ -6,12 +6,11 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from across._process import warm
 from autograder.job import messages
-from autograder.job.peers import KILLED, Peers
-from autograder.model.course import CheckerCaps
+from autograder.job.kernel_process import KernelProcess
+from autograder.job.peers import KILLED
 from autograder.model.rubric import Rubric
 from autograder.model.verdict import Lost, Outcome
 from autograder.sandbox import boxes
@@ -39,16 +38,16 @@ class Answers:
 def ask(
     server: str,
     name: str,
-    asked: Peers,
+    kernel: KernelProcess,
     rubric: Rubric,
     only: Collection[str],
     seed: int,
     until: float,
-    hidden: Sequence[str] = (),
-    on_message: Callable[[messages.FromChecker], object] = lambda _: None,
-    keep: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    hidden: Sequence[str],
+    on_message: Callable[[messages.FromChecker], object],
+    keep: Mapping[str, Sequence[str]],
 ) -> Answers:
-    """Have the checker at `server` ask the kernel of `asked`, and processes beside it, about the exercises `only`.
+    """Have the checker at `server` ask the `kernel`, and processes beside it, about the exercises `only`.
 
     `name` is the checker's box, which does not show the folders `hidden`. It ends at
     `until` (time.monotonic), at the latest. `on_message` is called with all that it says. `keep` has the names, by the
@@ -56,7 +55,9 @@ def ask(
     """
     limits = rubric.chapter.limits
     numbers = [number for number, test in enumerate(rubric.tests) if test.exercise in only]
-    with boxes.Box(name, caps(rubric.chapter.checker), rubric.sandboxed, hidden=hidden) as box:
+    checker = rubric.chapter.checker
+    caps = (checker.memory_bytes, checker.pids, checker.file_bytes, checker.tmp_bytes, checker.cpu_seconds)
+    with boxes.Box(name, boxes.Caps(*caps), rubric.sandboxed, hidden=hidden) as box:
         deadline = min(limits.question_seconds, max(1.0, until - time.monotonic()))
         request = messages.RunTests(
             box=box.request(),
@@ -70,7 +71,7 @@ def ask(
         )
         patience = PATIENCE * limits.question_seconds
         ours, theirs = socket.socketpair()
-        with ours, warm.request(server, messages.sent(request), [asked.questions.fileno(), theirs.fileno()]) as child:
+        with ours, warm.request(server, messages.sent(request), [kernel.questions.fileno(), theirs.fileno()]) as child:
             theirs.close()
             heard = _Heard(rubric, numbers)
             try:
@@ -78,7 +79,7 @@ def ask(
                     heard.add(said := messages.received(message, messages.FromChecker))
                     on_message(said)
                     if isinstance(said, messages.Wants):
-                        _hand_over(said.kind, asked, ours)
+                        _hand_over(said.kind, kernel, ours)
             except TimeoutError:
                 if heard.computes and time.monotonic() < until:
                     return heard.slow(patience)
@@ -91,16 +92,16 @@ def ask(
         return heard.ended(heard.lost, heard.note)
     if code == 0 and not heard.left:
         return Answers(tuple(heard.outcomes))
-    if heard.running is None and not heard.outcomes and asked.alive():
+    if heard.running is None and not heard.outcomes and kernel.alive():
         raise CheckerError(f"the checker ended with code {code} before it had begun to ask")
     note = "the checker was killed from outside" if killed else f"what came ended the checker (code {code})"
     return heard.ended(Lost.PROTOCOL, note, outside=killed)
 
 
-def _hand_over(kind: str, peers: Peers, to: socket.socket) -> None:
+def _hand_over(kind: str, kernel: KernelProcess, to: socket.socket) -> None:
     """Send the checker a new process's socket. Raises CheckerError where it cannot be had: this machine's fault, or ours."""
     try:
-        with peers.start(kind) as made:
+        with kernel.beside.start(kind) as made:
             socket.send_fds(to, [b"R"], [made.fileno()])
     except (ValueError, warm.ServerError) as error:
         raise CheckerError(f"no {kind}: {error}") from None
@@ -160,8 +161,3 @@ class _Heard:
         if test is None:  # all have ended: nothing was lost
             return Answers(tuple(self.outcomes))
         return Answers(tuple(self.outcomes), why, test.exercise, f"{test.name}: {note}", outside)
-
-
-def caps(checker: CheckerCaps) -> boxes.Caps:
-    """What the checker's box may use."""
-    return boxes.Caps(checker.memory_bytes, checker.pids, checker.file_bytes, checker.tmp_bytes, checker.cpu_seconds)

@@ -7,12 +7,13 @@ begins, and what became of it as soon as it has ended.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import socket
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import pytest
 
 from across._process import pristine
 from autograder.gpu import simulated
-from autograder.job import checker_preload, messages
+from autograder.job import messages
 from autograder.model import digests, test_cells
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import InBox, PlannedTest
@@ -39,6 +40,11 @@ LOST = (  # how a kernel is lost; the last one holds for all others
     (Lost.SIZE, wire.TooBigError),
     (Lost.PROTOCOL, wire.WireError),
 )
+TENSORFLOW = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # with it a process's first op goes through all kernels, for 20 ms,
+    "TENSORFLOW_USE_CUSTOM_CONTRACTION_KERNEL": "0",  # and with this one its first product compiles its own
+}
 
 
 class Job:
@@ -201,6 +207,40 @@ def collect(course: Course, chapter: str) -> tuple[pytest.Config, pytest.Session
     return config, session
 
 
+def preload(names: Sequence[str]) -> None:
+    """Import what checks of a course that preloads the modules `names` use without importing it, before they are collected.
+
+    No op of TensorFlow's is run: after one, forked children hang.
+    """
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    for name in ("numpy.random", "numpy.testing"):
+        importlib.import_module(name)
+    if "tensorflow" not in names:
+        return
+    os.environ.update(TENSORFLOW)
+    # Keras would import it, for pictures that no check draws: 0.4 s of the server's start
+    sys.modules.setdefault("matplotlib", None)  # type: ignore[arg-type]
+    import tensorflow as tf
+
+    if sys.modules["matplotlib"] is None:
+        del sys.modules["matplotlib"]
+    for lazy in ("Session", "RunMetadata"):
+        getattr(tf.compat.v1, lazy)
+    for name in ("tensorflow.core.framework.graph_pb2", "tensorflow.python.client.session", "across.placement"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def simulate(count: int) -> None:
+    """Have `count` simulated GPUs in this process and in those that it starts. Raises NoGpu."""
+    if count:
+        from across import devices
+
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        os.environ.update(simulated.environment(count))
+        devices.gpus(count)
+
+
 CONFIG: pytest.Config
 SESSION: pytest.Session
 PLAN = messages.Plan()
@@ -210,7 +250,7 @@ def prepare(dumped: str, chapter: str) -> None:
     """Collect the checks of a chapter of a course (`Course.dumps`), and keep what a child is to tell of them."""
     global CONFIG, SESSION, PLAN
     course = Course.loads(dumped)
-    checker_preload.preload(course.preload)
+    preload(course.preload)
     read = digests.of_checks(course.check_sources(chapter))
     try:
         CONFIG, SESSION = collect(course, chapter)
@@ -250,7 +290,7 @@ def child(message: dict[str, Any], fds: list[int], connection: socket.socket) ->
         "across._process.fresh_child"
     ):  # the checks use it: 5 ms that others need not pay
         pristine.leave(fresh_child)
-    checker_preload.simulate(request.gpus)
+    simulate(request.gpus)
     channel = asking.by_socket(socket.socket(fileno=questions), request.allowed_ops)
     OUTCOMES.connection = connection
     JOB.wanted = partial(_wanted, connection, socket.socket(fileno=handed), request)

@@ -63,7 +63,7 @@ class Clocks:
 
     def lives(self, kernel: KernelProcess) -> None:
         """Note that a life begins."""
-        self._loads = [kernel.load()]
+        self._loads = [kernel.box.load()]
 
     def begins(self, kernel: KernelProcess) -> None:
         """Note what the kernel has had of the processors when its next cell or question begins, or shortly before.
@@ -71,11 +71,11 @@ class Clocks:
         To look costs a millisecond, and a submission has forty of them.
         """
         if time.monotonic() - self._loads[-1].at > LOOK:
-            self._loads[1:] = [kernel.load()]
+            self._loads[1:] = [kernel.box.load()]
 
     def starved(self, kernel: KernelProcess) -> float:
         """Seconds that the last step, or if all of this life was too long that, waited for others; 0: not too long."""
-        now = kernel.load()
+        now = kernel.box.load()
         return processor.starved(self._loads[0 if self.late(now.at) else -1], now)
 
     def turns(self, kind: str = "") -> None:

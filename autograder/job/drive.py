@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from nbformat import NotebookNode
 
 from across._process import warm
@@ -80,9 +81,10 @@ def execute(
     if executed.fault:
         raise StartError(executed.fault)
     if kernel.out_of_memory() and executed.stopped in (None, Stop.CRASHED):
-        return _but(executed, Stop.MEMORY, "a process was killed for its memory")
-    if executed.stopped is Stop.CRASHED and kernel.forks_refused():
-        return _but(executed, Stop.PROCESSES, f"{executed.note}; a process or thread was refused before")
+        return msgspec.structs.replace(executed, stopped=Stop.MEMORY, note="a process was killed for its memory")
+    if executed.stopped is Stop.CRASHED and kernel.box.forks_refused():
+        note = f"{executed.note}; a process or thread was refused before"
+        return msgspec.structs.replace(executed, stopped=Stop.PROCESSES, note=note)
     return executed
 
 
@@ -96,7 +98,3 @@ def _blamed(notebook: NotebookNode, cell: int, stop: Stop, note: str) -> message
     if cell not in range(len(notebook.cells)):
         raise StartError(f"before the first cell began: {note}")
     return messages.Executed(stopped=stop, cell=cell, note=note)
-
-
-def _but(executed: messages.Executed, stop: Stop, note: str) -> messages.Executed:
-    return messages.Executed(stopped=stop, cell=executed.cell, note=note, outputs=executed.outputs)

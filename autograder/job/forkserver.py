@@ -118,7 +118,16 @@ def make_rubric(
     InfrastructureError where simulated GPUs cannot be had, warm.ServerError with what the servers printed.
     """
     read = course.chapter(chapter)
-    plan = read_plan(course, chapter)
+    with _LOCK:
+        started = _launched(course, chapter)
+        started.launch()
+        started.ready()
+        plan = started.plan
+    assert plan is not None
+    if plan.author:
+        raise CourseError(plan.author)
+    if plan.machine:
+        raise InfrastructureError(plan.machine)
     made = limited(read, limits, gpus)
     if made.gpus and not read.gpus:  # its servers were not prepared for any, and who witnesses has simulated ones
         try:
@@ -139,21 +148,6 @@ def limited(chapter: Chapter, limits: Mapping[str, Any] | None = None, gpus: int
         return replace(chapter, limits=its, gpus=gpus)
     simulates = chapter.gpus > 0 and (gpus == simulated.SIMULATED or leases.cards() < chapter.gpus)
     return replace(chapter, limits=its, simulated=simulates)
-
-
-def read_plan(course: Course, chapter: str) -> messages.Plan:
-    """Every test of a chapter's checks. Raises CourseError for checks that cannot be read, warm.ServerError."""
-    with _LOCK:
-        started = _launched(course, chapter)
-        started.launch()
-        started.ready()
-        plan = started.plan
-    assert plan is not None
-    if plan.author:
-        raise CourseError(plan.author)
-    if plan.machine:
-        raise InfrastructureError(plan.machine)
-    return plan
 
 
 def servers(course: Course, wanted: Rubric) -> Servers:

@@ -101,7 +101,8 @@ def grade_job(job: Job, course: Course) -> Verdict:
         where = f"; make room in {boxes.workroom().parent}, where boxes are made" if full else ""
         raise InfrastructureError(f"{type(error).__name__}: {error}{where}") from error
     finally:
-        _sweep(name)
+        for left in boxes.sweep(name):  # what could not be removed when they were closed
+            LOG.warning("something of a box was left, and is removed now", extra={"box": left})
 
 
 def _beside(job: Job, place: Place) -> clocks.Reference:
@@ -136,12 +137,6 @@ def _again(job: Job, place: Place, beside: clocks.Reference | None) -> carried.A
         return Lives(submission, job.rubric, job.seed, at, exercises, until, beside).run().marks
 
     return again
-
-
-def _sweep(name: str) -> None:
-    """Remove what of the job's boxes could not be removed when they were closed."""
-    for left in boxes.sweep(name):
-        LOG.warning("something of a box was left, and is removed now", extra={"box": left})
 
 
 @contextlib.contextmanager

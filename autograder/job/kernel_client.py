@@ -73,7 +73,7 @@ class _Watched:
 
 
 class KernelClient:
-    """A kernel's channels. `ready` connects them, `mute` ends that."""
+    """A kernel's channels, which `ready` connects: until its driver's process ends."""
 
     def __init__(self, connection: Mapping[str, str | int], sockets: int, alive: Callable[[], bool]) -> None:
         """Speak with the kernel of `connection`, whose sockets lie in the folder of the descriptor `sockets`.
@@ -135,12 +135,6 @@ class KernelClient:
         if self.client is not None:
             self.client.stop_channels()
             self.client = None
-
-    def mute(self) -> None:
-        """Stop listening: what the kernel publishes from now on goes nowhere."""
-        self._hush()
-        while self._held:
-            os.close(self._held.popitem()[1])
 
 
 def liveness(pidfd: int) -> Callable[[], bool]:

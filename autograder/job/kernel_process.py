@@ -13,14 +13,11 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbformat import NotebookNode
-
 from across._process import warm
 from autograder.gpu import simulated
-from autograder.job import assemble
 from autograder.job.peers import KILLED, Peers, crashed, packed, printed
 from autograder.model.course import Limits
-from autograder.sandbox import boxes, processor
+from autograder.sandbox import boxes
 
 SOCKETS = "run"  # the folder of the kernel's sockets in the box's work folder
 CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
@@ -50,16 +47,15 @@ class KernelProcess:
         in its working folder, by their relative paths. What is made beside it has so many simulated `gpus`.
         """
         cards = cards or {}
-        self.limits = limits
         self.child: warm.Child | None = None
         self.sockets = -1  # descriptor of the folder of its sockets, once it is ready
         self.connection: dict[str, str | int] = {f"{name}_port": n for n, name in enumerate(CHANNELS, 1)}
         self.connection |= {"transport": "ipc", "key": secrets.token_hex(16), "signature_scheme": "hmac-sha256"}
         self._log = os.memfd_create("log")
         self.questions, theirs = socket.socketpair()
-        self._made_of = (server, f"{name}p", hidden, files, simulated.environment(gpus))
-        self._beside: list[Peers] = []
+        of = (limits, simulated.environment(gpus), hidden, files)
         self.box = boxes.Box(name, boxes.caps(limits), walls, cards.get("nodes", ()), hidden)
+        self.beside = Peers(server, f"{name}p", self.box, *of)
         try:
             request = {**self.box.request(), "cards": cards.get("environment", {})}
             request |= {"connection": self.connection, "sockets": SOCKETS}
@@ -85,18 +81,6 @@ class KernelProcess:
         except OSError as error:
             raise StartError(f"the kernel has no sockets: {error}") from error
 
-    def asked(self, cells: Sequence[NotebookNode]) -> Peers:
-        """What a checker asks, and what makes the processes beside it, of which a life executes the executed ones of `cells`.
-
-        They end with it.
-        """
-        server, name, hidden, files, environment = self._made_of
-        code = [cell.source for cell in cells if assemble.is_executed(cell)]
-        of = (server, name, self.box, self.limits, code, hidden, files, environment)
-        made = Peers(self.questions, self.alive, *of)
-        self._beside.append(made)
-        return made
-
     def printed(self) -> str:
         """The end of what the kernel's process wrote to its own standard output and error, past its channels."""
         return printed(self._log)
@@ -120,15 +104,7 @@ class KernelProcess:
 
     def out_of_memory(self) -> bool:
         """Whether something in the box, or in that of a life, was killed because the box's memory was used up."""
-        return self.box.out_of_memory() or any(each.out_of_memory() for each in self._beside)
-
-    def forks_refused(self) -> int:
-        """How often a process or thread was refused because of the box's limit: see `Box.forks_refused`."""
-        return self.box.forks_refused()
-
-    def load(self) -> processor.Load:
-        """What its box has had of the processors so far."""
-        return self.box.load()
+        return self.box.out_of_memory() or self.beside.out_of_memory()
 
     def outside(self) -> str:
         """What, outside of the student's reach, ended the kernel; empty if it may have been the student."""
@@ -141,7 +117,7 @@ class KernelProcess:
 
         That may be its own doing, or that of somebody outside.
         """
-        if any(each.killed() for each in self._beside):
+        if self.beside.killed():
             return True
         if self.child is None or self.box.out_of_memory():
             return False
@@ -149,22 +125,13 @@ class KernelProcess:
             return self.child.wait(1.0) in KILLED
         return False
 
-    def robbed(self) -> bool:
-        """Whether somebody outside has killed a peer: see `Peers.robbed`."""
-        return any(each.robbed() for each in self._beside)
-
-    def unready(self) -> str:
-        """Why a process beside the kernel did not begin, by no fault of the student's; empty where all did."""
-        return "".join(each.unready() for each in self._beside)
-
     def crashed(self) -> bool:
         """Whether a fault in machine code ended the kernel, or a process beside it: the student's, or of what they use."""
-        return (self.child is not None and crashed(self.child)) or any(each.crashed() for each in self._beside)
+        return (self.child is not None and crashed(self.child)) or self.beside.crashed()
 
     def close(self) -> None:
         """End the kernel, its peers and all it started; remove its box."""
-        for each in self._beside:
-            each.close()
+        self.beside.close()
         self.questions.close()
         for descriptor in {self.sockets, self._log} - {-1}:
             os.close(descriptor)

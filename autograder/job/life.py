@@ -77,8 +77,17 @@ class Life:
     def ask(self, exercises: list[str], notebook: NotebookNode, keep: Mapping[str, list[str]]) -> check.Answers:
         """Have a checker ask about these exercises: see `check.ask`."""
         self.clocks.turns()
-        peers, until = self.kernel.asked(notebook.cells), self.clocks.until
-        asked = (peers, self.rubric, exercises, self.seed, until, self.place.private, self._hears, keep)
+        self.kernel.beside.code = [cell.source for cell in notebook.cells if assemble.is_executed(cell)]
+        asked = (
+            self.kernel,
+            self.rubric,
+            exercises,
+            self.seed,
+            self.clocks.until,
+            self.place.private,
+            self._hears,
+            keep,
+        )
         return check.ask(self.place.checker, f"{self.name}c", *asked)
 
     def _hears(self, message: messages.FromChecker) -> None:

@@ -13,8 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 
-from autograder.job import assemble, check, clocks, judge, messages, stages, stops
+from autograder.job import assemble, check, clocks, judge, messages, stages
 from autograder.job.kernel_process import StartError
 from autograder.job.life import STEPS, Life, Place, recorded
 from autograder.model.rubric import Rubric
@@ -23,6 +24,14 @@ from autograder.submissions import added_cells, unanswered
 from autograder.submissions.intake import Submission
 
 DOUBTS = 4  # lives beyond those that a chapter's limits give
+LOST = {Lost.DEADLINE: Stop.TIMEOUT, Lost.DIED: Stop.CRASHED, Lost.SIZE: Stop.OUTPUT, Lost.PROTOCOL: Stop.CRASHED}
+CELL_LIMITS = {
+    Stop.TIMEOUT: "cell_seconds",
+    Stop.MEMORY: "memory_bytes",
+    Stop.OUTPUT: "output_bytes",
+    Stop.PROCESSES: "pids",
+}
+ASKED_LIMITS = {**CELL_LIMITS, Stop.TIMEOUT: "question_seconds", Stop.OUTPUT: "reply_bytes"}
 
 
 class More(StrEnum):
@@ -87,7 +96,10 @@ class Lives:
             self._late(None, clocks.NOTEBOOK)  # raises where it is this machine that is slow
         marks = judge.judge(self.rubric, self.submission, self.blank, self.seen)
         notebook = self.notebook or assemble.assemble(self.submission, self.rubric.chapter)
-        stops.explain(notebook, self.seen.stops)
+        for cell in notebook.cells:  # those that were left out say why
+            if stop := self.seen.stops.get(_answer(cell)):
+                says = f"This cell {judge.STOPPED[stop]}; it was left out when the notebook was executed again."
+                cell.outputs = [new_output("error", ename=stop.value, evalue=says, traceback=[says])]
         seconds = {step: sum((each.seconds[step] for each in self.lives), 0.0) for step in STEPS}
         kept_by = self.lives[-1].kernel.box.kept_by if self.lives else ""  # all are alike
         lives = (len(self.lives), max(len(self.lives), 1 + revivals))
@@ -114,7 +126,7 @@ class Lives:
         notebook = assemble.assemble(self.submission, self.rubric.chapter)
         for number, cell in enumerate(notebook.cells):
             below = end is not None and number >= end and cell.cell_type == "code"
-            if below or stops.answer(cell) in self.seen.stops:
+            if below or _answer(cell) in self.seen.stops:
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), assemble.SKIP]
         life = Life(self.place, len(self.lives), self.rubric, self.seed, self.clocks)
         self.lives.append(life)
@@ -137,14 +149,14 @@ class Lives:
         """Keep the outputs, and the errors of answers."""
         self.notebook = recorded(notebook, executed)
         for cell in self.notebook.cells:
-            answer = stops.answer(cell)
+            answer = _answer(cell)
             for output in cell.get("outputs", []):
                 if answer and output.get("output_type") == "error":
                     self.seen.errors[answer] = f"{output.get('ename')}: {output.get('evalue')}"[:400]
 
     def _halt(self, stop: Stop, note: str, cell: str = "", exercise: str = "") -> None:
         """Keep how this life ended, with the limit that it reached."""
-        limit = (stops.ASKED_LIMITS if exercise else stops.CELL_LIMITS).get(stop, "")
+        limit = (ASKED_LIMITS if exercise else CELL_LIMITS).get(stop, "")
         if stop is Stop.TIMEOUT and self.clocks.late():
             limit = clocks.NOTEBOOK
         value = float(getattr(self.clocks.limits, limit)) if limit else 0.0
@@ -202,7 +214,7 @@ class Lives:
             return More.KILLED
         if stop is Stop.CRASHED:
             self._crashed(life, notebook)
-        before = [stops.answer(cell) for cell in notebook.cells[: executed.cell + 1]]
+        before = [_answer(cell) for cell in notebook.cells[: executed.cell + 1]]
         theirs = {*self.submission.answers, *added_cells.names(self.submission.added)}
         guilty = [a for a in before if a and a not in self.seen.stops and a in theirs]
         of = [each.name for each in self.rubric.chapter.exercises if guilty and guilty[-1] in each.answer_ids]
@@ -241,13 +253,15 @@ class Lives:
         if answers.exercise and answers.exercise not in asked:  # what was only run for what it binds
             answers = replace(answers, exercise=stages.resting(answers.exercise, asked, self.rubric.tests, notebook))
         well = answers.lost is None and not answers.slow and all(each.passed for each in answers.outcomes)
-        if not well and life.kernel.robbed() and self._once(More.KILLED):  # whatever failed may have missed the peer
+        if (
+            not well and life.kernel.beside.robbed() and self._once(More.KILLED)
+        ):  # whatever failed may have missed the peer
             return More.KILLED
         more = self._late(life, "question_seconds", answers.slow) if answers.slow else None
         counted = [o for o in answers.outcomes if o.exercise in asked and not (more and o.kind.startswith(check.SLOW))]
         self.seen.take(counted, but=answers.slow if more else answers.exercise)
         self.notes += [f"{o.exercise}, {o.test}: the check broke: {o.kind}" for o in counted if o.broke]
-        if refused := life.kernel.forks_refused():
+        if refused := life.kernel.box.forks_refused():
             limit = self.clocks.limits.pids
             self.notes.append(f"a process or thread was refused {refused} times: it had {limit}")
         if answers.slow:
@@ -260,9 +274,9 @@ class Lives:
             return More.CHECKER
         if answers.lost in (Lost.DIED, Lost.PROTOCOL) and life.killed() and self._once(More.KILLED):
             return More.KILLED
-        if answers.lost is Lost.DIED and (why := life.kernel.unready()):
+        if answers.lost is Lost.DIED and (why := life.kernel.beside.unready()):
             raise StartError(why)
-        stop = Stop.MEMORY if life.kernel.out_of_memory() else stops.LOST[answers.lost]
+        stop = Stop.MEMORY if life.kernel.out_of_memory() else LOST[answers.lost]
         if answers.lost is Lost.DIED and stop is not Stop.MEMORY:
             self._crashed(life, notebook, answers.exercise)
         if stop is Stop.TIMEOUT and (more := self._late(life, "question_seconds", answers.exercise)):
@@ -271,3 +285,11 @@ class Lives:
         self.seen.lost[answers.exercise] = stop
         self.notes.append(f"asked about {answers.exercise}: {answers.lost}, {answers.note}")
         return More.LOST
+
+
+def _answer(cell: Any) -> str:
+    """The grade id of a student's code cell, the name of one that they added; else empty."""
+    meta = cell.metadata.get("nbgrader", {})
+    if cell.cell_type != "code":
+        return ""
+    return meta["grade_id"] if meta.get("solution") else cell.metadata.get("across", {}).get("added", "")

@@ -1,4 +1,4 @@
-"""What a check asks: the student's kernel, and processes beside it, each made when it is wanted, and ended with the kernel.
+"""What a check asks beside the student's kernel: processes, each made when it is wanted, and ended with the kernel.
 
 A *peer* holds nothing of the student's: it is forked from the warm server, which has run no student's code, and shares the
 box's network alone. It is the server that the student's program talks to, or who looks whether that program answers; what it
@@ -16,9 +16,8 @@ import signal
 import socket
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from across._process import warm
@@ -43,29 +42,25 @@ class _Beside:
 
 
 class Peers:
-    """One kernel, by its end of `questions`, and what makes processes beside it; `close` ends these."""
+    """What makes processes beside one kernel; `close` ends them."""
 
     def __init__(
         self,
-        questions: socket.socket,
-        alive: Callable[[], bool],
         server: str,
         name: str,
         beside: boxes.Box,
         limits: Limits,
-        code: Sequence[str],
+        environment: Mapping[str, str],
         hidden: Sequence[str] = (),
         files: Sequence[tuple[str, bytes]] = (),
-        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`alive` says whether the kernel is. Of the warm `server`, for a kernel in the box `beside`; `name` begins names.
+        """Of the warm `server`, for a kernel in the box `beside`; `name` begins names.
 
-        `code` is what a life executes: the sources of the notebook's cells that were executed. `hidden`, `files`: as the
-        kernel's own, see `KernelProcess`; `environment`: of simulated GPUs, which all of them have.
+        `environment`: of simulated GPUs, which all of them have; `hidden`, `files`: as the kernel's own, see `KernelProcess`.
         """
-        self.questions, self.alive = questions, alive
+        self.code: list[str] = []  # what a life executes: the sources of the notebook's cells that were executed
         self._server, self._name, self._beside, self._limits = server, name, beside, limits
-        self._code, self._hidden, self._files = list(code), hidden, files
+        self._hidden, self._files = hidden, files
         self._environment = dict(environment)
         self._ends = contextlib.ExitStack()
         self._count = 0
@@ -87,7 +82,7 @@ class Peers:
             self._ends.callback(box.close)
         ours, theirs = socket.socketpair()
         log = self._ends.enter_context(_memory())
-        with theirs, _memory(json.dumps(self._code).encode()) as code, packed(self._files) as files:
+        with theirs, _memory(json.dumps(self.code).encode()) as code, packed(self._files) as files:
             request: Mapping[str, Any] = {**box.request(apart=kind == PEER), "as": kind, "cards": self._environment}
             sent = [log, theirs.fileno(), *([code] if kind == LIFE else []), *files]
             try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["are", "number", "some"]
-
 
 def number(points: float) -> str:
     """Points as they are written everywhere: `3`, `1.5`, `0.6667`; never `-0`."""

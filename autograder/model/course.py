@@ -22,24 +22,7 @@ import msgspec
 
 from across._process.global_names import parsed
 from autograder.model import headers, pictures, stubs
-from autograder.model.limits import CAPS, MIB, STEP, CheckerCaps, CourseError, Limits, checked, near, read_limits
-
-__all__ = [
-    "FILE",
-    "MIB",
-    "Chapter",
-    "CheckerCaps",
-    "Course",
-    "CourseError",
-    "Exercise",
-    "Limits",
-    "exercises",
-    "find",
-    "near",
-    "read_limits",
-    "text",
-    "title",
-]
+from autograder.model.limits import CAPS, STEP, CheckerCaps, CourseError, Limits, checked, near
 
 FILE = "course.toml"
 KERNELS_OWN = ("run", "connection.json")  # that lie in a kernel's working folder already

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 NAMED = re.compile(r"!\[([^\]]*)\]\((pictures/[^)\s]+)\)")
@@ -49,15 +49,6 @@ def slips(source: str, root: Path) -> Iterator[str]:
             yield f"there is no PNG solutions/{file}; put it there, or take the picture out of the cell"
         if not words.strip():
             yield f"the picture {file} has no words; write what is seen on it: ![...]({file})"
-
-
-def strays(sources: Iterable[Path], root: Path) -> list[str]:
-    """What is wrong with the files of pictures: those that none of a course's sources names."""
-    texts = (path.read_text(encoding="utf-8") for path in sources if path.is_file())
-    named = {file for text in texts for file in ADDRESS.findall(text)}
-    there = sorted(f"pictures/{path.name}" for path in (root / "solutions" / "pictures").glob("*"))
-    mend = "delete it, or name it in a Markdown cell: ![what is seen]"
-    return [f"solutions/{file}: no chapter has this picture; {mend}({file})" for file in there if file not in named]
 
 
 def _read(file: Path) -> bytes:

@@ -68,12 +68,11 @@ def room() -> _Left:
     return _Left(NOTEBOOK_OUTPUTS, NOTEBOOK_TEXT, NOTEBOOK_IMAGES)
 
 
-def outputs(found: Any, notebook: _Left | None = None) -> list[dict[str, Any]]:
+def outputs(found: Any, left: _Left) -> list[dict[str, Any]]:
     """Return a cell's outputs made anew: texts and pictures, streams that follow each other in one piece.
 
-    `notebook` is what the cells before it have left.
+    `left` is what the cells before it have left.
     """
-    left = notebook or room()
     least_outputs, least_text = left.outputs - OUTPUTS, left.text - CELL_TEXT  # below which the cell has no more
     made: list[dict[str, Any]] = []
     for output in _joined(found if isinstance(found, list) else ()):

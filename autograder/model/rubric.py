@@ -67,6 +67,8 @@ class Rubric:
     @cached_property
     def parts(self) -> dict[str, str]:
         """What decides a verdict besides the answers, each thing by name, to say what differs between two verdicts."""
+        share, gpus = self.chapter.follow_through, self.chapter.gpus
+        known = digests.of_json(self.references) if self.reference else "no reference"
         return {
             "release": self.release,
             "course": self.chapter.course,
@@ -76,9 +78,9 @@ class Rubric:
             "grader": self.grader,
             "environment": self.environment,
             "sandbox": "sandboxed" if self.sandboxed else "trusted: graded without a sandbox",
-            "devices": self._devices,
+            "devices": f"{gpus} {'simulated GPUs' if self.chapter.simulated else 'cards'}" if gpus else "no card",
             "points": f"{self.chapter.step!r} a step",
-            "follow-through": self._follow_through,
+            "follow-through": "none" if share is None else f"{share!r}, {known}",
             **({"files": digests.of_files(self.chapter.files)} if self.chapter.files else {}),
             **({} if self.time == 1.0 else {"time": f"{self.time:g} times the chapter's"}),
         }
@@ -90,21 +92,10 @@ class Rubric:
             return self
         return replace(self, chapter=replace(self.chapter, limits=replace(self.chapter.limits, **limits)), time=factor)
 
-    @property
-    def _follow_through(self) -> str:
-        share = self.chapter.follow_through
-        known = digests.of_json(self.references) if self.reference else "no reference"
-        return "none" if share is None else f"{share!r}, {known}"
-
     @cached_property
     def references(self) -> dict[str, str]:
         """The reference's source of each answer, if errors are followed through; else nothing."""
         return dict(self.reference)
-
-    @property
-    def _devices(self) -> str:
-        kind = "simulated GPUs" if self.chapter.simulated else "cards"
-        return f"{self.chapter.gpus} {kind}" if self.chapter.gpus else "no card"
 
     @cached_property
     def made_of(self) -> str:

@@ -179,7 +179,6 @@ class Student:
         self._on_question = on_question
         self._deadline = deadline
         self._cap = cap
-        self.seconds: list[float] = []
 
     def ask(self, probe: Probe, deadline: float | None = None, **inputs: object) -> Any:
         """Run `probe` in the student's kernel on `inputs` and return its value: plain types only.
@@ -188,16 +187,13 @@ class Student:
         has no plain one, and wire.WireError when the kernel died, hung or broke the protocol.
         """
         frame = wire.encode([probe.source, probe.name, inputs, probe.graphs])
-        started = time.perf_counter()
+        self._on_question(True, False)
         try:
-            self._on_question(True, False)
             until = time.monotonic() + (deadline or self._deadline)
             answer = self._channel(frame, until, self._cap, probe.graphs)
-            self._on_question(False, probe.graphs > 0)
         except graphs.GraphError as error:
             raise Refused(str(error)) from None
-        finally:
-            self.seconds.append(time.perf_counter() - started)
+        self._on_question(False, probe.graphs > 0)
         if type(answer) is not dict or not answer.keys() & {"value", "error"}:
             raise wire.WireError("not an answer")
         if "error" in answer:

@@ -183,13 +183,9 @@ def _containers(header: bytes) -> int:
 
 def send(channel: socket.socket, frame: bytes, until: float) -> None:
     """Send one frame before `until` (time.monotonic). Raises DeadlineError or DiedError."""
-    try:
+    with lost():
         channel.settimeout(max(0.001, until - time.monotonic()))
         channel.sendall(frame)
-    except TimeoutError:
-        raise DeadlineError("the question was not read in time") from None
-    except OSError as error:
-        raise DiedError(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -227,13 +223,9 @@ def _exactly(channel: socket.socket, count: int, until: float) -> bytes:
         left = until - time.monotonic()
         if left <= 0:
             raise DeadlineError("no answer in time")
-        try:
+        with lost():
             channel.settimeout(left)
             part = channel.recv(min(count - len(out), 1 << 20))
-        except TimeoutError:
-            raise DeadlineError("no answer in time") from None
-        except OSError as error:
-            raise DiedError(str(error)) from None
         if not part:
             raise DiedError("closed")
         out += part

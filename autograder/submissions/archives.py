@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from autograder.model.course import MIB, CourseError
+from autograder.model.limits import MIB, CourseError
 from autograder.submissions import members
 from autograder.submissions.members import Member, Owner, Parts, Quota, UnreadableError
 

@@ -111,23 +111,26 @@ def test_a_recorded_guess_needs_every_entry_and_nothing_else():
     assert "b c is left open" in said[4]
 
 
-def test_a_misconception_has_the_name_that_it_is_raised_with():
-    known = [
-        asking.Variant("ch", "f", name, False, "x", says=says, exercise="f")
-        for name, says in (("a", "off"), ("b", "is off"))
-    ]
-    assert asking.misconception(known, "f", asking.Misconception("c", "it is off"), "it is off") == "c"
-    assert asking.misconception(known, "f", AssertionError(), "it is off") == "b or a"
-    assert asking.misconception(known, "g", AssertionError(), "it is off") == ""
+NEAR = {"a": "off", "b": "is off"}
+DEVICES = {
+    "any": "device of the list",
+    "third": "the third device of the list",
+    "summed": "third device of the list",
+}
 
 
-def test_a_sentence_that_several_listed_answers_get_has_all_their_names_the_nearest_first():
-    rows = (
-        ("any", "device of the list"),
-        ("third", "the third device of the list"),
-        ("summed", "third device of the list"),
-    )
-    known = [asking.Variant("ch", "f", name, False, "x", says=says, exercise="f") for name, says in rows]
-    says = "expected the third device of the list"
-    assert asking.misconception(known, "f", AssertionError(), says) == "third or summed or any"
-    assert asking.misconception(known, "f", AssertionError(), "expected the first device of the list") == "any"
+@pytest.mark.parametrize(
+    ("known", "exercise", "error", "says", "name"),
+    [
+        (NEAR, "f", asking.Misconception("c", "it is off"), "it is off", "c"),
+        (NEAR, "f", AssertionError(), "it is off", "b or a"),  # all that get this sentence, the nearest first
+        (NEAR, "g", AssertionError(), "it is off", ""),
+        (DEVICES, "f", AssertionError(), "expected the third device of the list", "third or summed or any"),
+        (DEVICES, "f", AssertionError(), "expected the first device of the list", "any"),
+    ],
+)
+def test_a_misconception_has_the_name_that_it_is_raised_with_or_those_that_are_listed(
+    known, exercise, error, says, name
+):
+    listed = [asking.Variant("ch", "f", each, False, "x", says=part, exercise="f") for each, part in known.items()]
+    assert asking.misconception(listed, exercise, error, says) == name

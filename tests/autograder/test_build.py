@@ -283,11 +283,6 @@ def test_a_translation_has_the_picture_with_words_of_its_own_and_pages_of_marks_
             "![](pictures/dot.png)",
             "the picture pictures/dot.png has no words; write what is seen on it: ![...](",
         ),
-        (
-            NAMED,
-            "",
-            "solutions/pictures/dot.png: no chapter has this picture; delete it, or name it in a Markdown cell",
-        ),
     ],
 )
 def test_a_slip_with_a_picture_names_the_file_and_the_mend(pictured: Course, old: str, new: str, says: str):

@@ -20,8 +20,7 @@ from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
 from autograder.job.kernel_process import KernelProcess
-from autograder.model import headers
-from autograder.model.course import Course, CourseError, Limits
+from autograder.model.course import Course, Limits
 from autograder.probe.asking import Student, by_socket, probe
 from autograder.submissions.intake import Submission
 
@@ -173,16 +172,3 @@ def test_a_kernel_looks_for_its_cards_itself_after_a_server_and_a_copy_that_did_
             assert student.ask(beside) == []
         finally:
             kernel.close()
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ({"gpus": 3}, "gpus: 3; write 0, 1, 2 or 4"),
-        ({"gpus": True}, "gpus: True; write"),
-        ({"gpu": 1}, "unknown key 'gpu'; did you mean gpus"),
-    ],
-)
-def test_a_slip_in_a_header_is_named(said: object, why: str):
-    with pytest.raises(CourseError, match=why):
-        headers.header("solutions/01.py, header", said)

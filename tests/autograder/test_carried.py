@@ -185,23 +185,34 @@ def marks(graded):
     return courses.marks(graded)
 
 
-def said(marks, student):
-    names = ("double", "shift", "fourfold", "both")
-    return [(marks[student, name]["points"], marks[student, name]["misconception"]) for name in names]
+MARKS = {  # points for double, shift, fourfold and both, and what they are carried over from
+    "ann": ["0", "2", "1.5 `double`", "1.5 `fourfold`"],
+    "ben": ["0", "2", "0", "1.5 `fourfold`"],  # what is wrong by itself is not carried over
+    "cat": ["0", "2", "1.5 `double`", "1.5 `fourfold`"],  # an earlier answer that is missing is as wrong
+    "dan": ["0", "2", "1.5 `double`", "1.5 `fourfold`"],  # and so is one that ends its kernel
+    "eva": ["2", "2", "0", "1.5 `fourfold`"],
+    "fay": ["0", "2", "0", "1.5 `fourfold`"],
+    "gil": ["0", "0", "1.5 `double`", "1.5 `shift` and `fourfold`"],  # `shift` does not say that it uses `double`
+    "hal": ["0", "2", "0", "1.5 `fourfold`"],  # who ends the second run has the marks of the first
+    "zoe": ["2", "2", "3", "3"],  # who is right is not asked again
+}
 
 
-def test_what_is_right_on_top_of_a_right_answer_is_carried_over_and_gets_what_the_course_gives(graded, marks):
-    carried = "carried over from `double`"
-    assert said(marks, "ann") == [("0", ""), ("2", ""), ("1.5", carried), ("1.5", "carried over from `fourfold`")]
+@pytest.mark.parametrize("student", MARKS)
+def test_what_is_right_on_top_of_a_right_answer_is_carried_over_and_nothing_else_is(marks, student):
+    rows = [marks[student, name] for name in ("double", "shift", "fourfold", "both")]
+    said = [f"{row['points']} {row['misconception'].removeprefix('carried over from ')}".rstrip() for row in rows]
+    assert said == MARKS[student]
+
+
+def test_a_student_reads_what_was_carried_over_and_what_to_mend_first(graded, marks):
     says = "Carried over from `double`: with that right, your answer passes."
     assert marks["ann", "fourfold"]["message"].startswith(says)
+    assert marks["ann", "fourfold"]["misconception"] == "carried over from `double`"
     assert "Carried over from" in (graded / "feedback" / "ann" / NAME / f"{NAME}.html").read_text()
-    assert [points for points, _ in said(marks, "zoe")] == ["2", "2", "3", "3"]  # who is right is not asked again
-
-
-@pytest.mark.parametrize("student", ["cat", "dan"])
-def test_an_earlier_answer_that_is_missing_or_ends_its_kernel_is_as_wrong(marks, student):
-    assert [points for points, _ in said(marks, student)] == ["0", "2", "1.5", "1.5"]
+    assert "It uses `double`, not right yet: mend that first." in marks["ben", "fourfold"]["message"]
+    assert "mend that first" not in marks["eva", "fourfold"]["message"]
+    assert marks["hal", "fourfold"]["verdict"] == "failed"
 
 
 def test_prose_that_was_left_blank_is_nothing_that_code_uses(marks):
@@ -209,20 +220,11 @@ def test_prose_that_was_left_blank_is_nothing_that_code_uses(marks):
     assert not [row for row in marks.values() if "`why`" in row["message"]]
 
 
-def test_what_is_wrong_by_itself_is_not_carried_over(marks):
-    assert said(marks, "ben")[2] == ("0", "")
-    assert said(marks, "ben")[3] == ("1.5", "carried over from `fourfold`")
-    assert said(marks, "eva") == [("2", ""), ("2", ""), ("0", ""), ("1.5", "carried over from `fourfold`")]
-    assert "It uses `double`, not right yet: mend that first." in marks["ben", "fourfold"]["message"]
-    assert "mend that first" not in marks["eva", "fourfold"]["message"]
-
-
-def test_nothing_of_the_reference_comes_out_of_the_second_run(half, graded, marks):
+def test_nothing_of_the_reference_comes_out_of_the_second_run(half, graded):
     """Not into marks, feedback, gradebook, notebook or log; the student's code is looked at by itself, too.
 
     OUT/evidence has the chapter's source by itself, for who grades alone.
     """
-    assert said(marks, "fay")[2][0] == "0"
     for path in graded.rglob("*"):
         if path.is_file() and path.parent == graded / evidence.FOLDER:
             assert path.stat().st_mode & 0o777 == 0o600
@@ -230,15 +232,6 @@ def test_nothing_of_the_reference_comes_out_of_the_second_run(half, graded, mark
             assert PREFIX.encode() not in path.read_bytes(), path
     verdicts = [each.verdict for each in record.whole(graded, half.chapter(NAME))]
     assert PREFIX not in json.dumps([each.to_json() for each in verdicts])
-
-
-def test_only_what_failed_and_uses_the_earlier_answer_can_win_by_it(marks):
-    assert said(marks, "gil")[:3] == [("0", ""), ("0", ""), ("1.5", "carried over from `double`")]
-
-
-def test_who_ends_the_second_run_has_the_marks_of_the_first(marks):
-    assert said(marks, "hal")[2] == ("0", "")
-    assert marks["hal", "fourfold"]["verdict"] == "failed"
 
 
 def test_without_the_policy_no_reference_comes_near_a_student(tmp_path, monkeypatch):

@@ -90,6 +90,8 @@ def test_a_date_that_yaml_reads_itself_is_the_same_date(tmp_path: Path):
         ({"limits": "{cell_seconds: .nan}"}, "limits: cell_seconds: nan; write a number"),
         ({"checker": "{cells: 3}"}, "checker: no limit 'cells'"),
         ({"allowed_ops": "[Bincount]"}, "allowed_ops: graphs are TensorFlow's; add it to preload in .*course.toml"),
+        ({"gpus": "3"}, "gpus: 3; write 0, 1, 2 or 4"),
+        ({"gpus": "true"}, "gpus: True; write"),
         ({"devices": "0"}, "devices: 0; write how many devices it can use"),
         ({"due": "tomorrow"}, "due: 'tomorrow' is no date"),
         ({"due": '"2026-11-30T23:59"'}, r"due: .* does not say where; add the offset"),

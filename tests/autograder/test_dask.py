@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import threading
 import time
 from contextlib import chdir, contextmanager
@@ -19,7 +18,6 @@ from small_course import NAME, RIGHT, points
 from autograder.engine import class_run, dask_executor, executors
 from autograder.engine.dask_executor import DaskExecutor
 from autograder.engine.jobs import Jobs
-from autograder.gradebook import record
 from autograder.job import forkserver
 from autograder.job.forkserver import InfrastructureError
 from autograder.model.course import Course, CourseError
@@ -190,66 +188,6 @@ def test_a_worker_whose_course_was_changed_under_its_servers_starts_new_ones(tls
         rubric = forkserver.make_rubric(changed, NAME)
         with pytest.raises(CourseError, match='exercise "double": the reference is failed'):
             class_run.try_reference(changed, rubric, RIGHT, run=Jobs(changed, 1, executor))
-
-
-PROBE = """
-import os, socket
-def _reached(host, port):
-    try:
-        socket.create_connection((host, port), timeout=2).close()
-        return "reached"
-    except OSError as error:
-        return "unreachable"
-for _host, _port in {addresses!r}:
-    print("port", _reached(_host, _port))
-for _file in {files!r}:
-    print("file", os.path.exists(_file))
-_ports = [str(port) for _, port in {addresses!r}]
-print("environment", [name for name, value in os.environ.items() if "dask" in name.lower() or value in _ports])
-_open = []
-for _fd in os.listdir("/proc/self/fd"):
-    try:
-        _open.append(os.readlink("/proc/self/fd/" + _fd))
-    except OSError:
-        pass
-_tcp = [line for name in ("tcp", "tcp6") for line in open("/proc/self/net/" + name).read().splitlines()[1:]]
-print("tcp", [line for line in _tcp if any(f"socket:[{{line.split()[9]}}]" in link for link in _open)
-              and any(f":{{port:04X}}" in line for _, port in {addresses!r})])
-"""
-
-
-def test_a_students_code_cannot_reach_scheduler_workers_or_certificates(tls, small, one_worker, hand_in, tmp_path):
-    made, address = one_worker
-    with executors.opened(address, small, NAME, tls) as executor:
-        workers = [*executor.client.scheduler_info()["workers"]]
-        addresses = [
-            (host, int(port))
-            for host, _, port in (each.split("//")[1].rpartition(":") for each in [*workers, made.scheduler_address])
-        ]
-        addresses += [(socket.gethostbyname(socket.gethostname()), port) for _, port in addresses]
-        assert all(reached(*each) for each in addresses[:2])  # from here they can be
-        files = [str(tls / name) for name in ("cert.pem", "key.pem")]
-        probe = PROBE.format(addresses=addresses, files=files)
-        folder = hand_in("ada", RIGHT | {"double": RIGHT["double"] + probe})
-        courses.graded(small, NAME, folder, tmp_path / "out", executor=executor)
-    with record.Recorder(tmp_path / "out", small.chapter(NAME)) as recorder:
-        verdict = recorder.verdict("ada")
-    texts = [
-        output["text"]
-        for cell in verdict.notebook["cells"]
-        for output in cell.get("outputs", ())
-        if output.get("name") == "stdout"
-    ]
-    said = "".join("".join(text) for text in texts).split("\n")
-    assert said == ["port unreachable"] * len(addresses) + ["file False"] * 2 + ["environment []", "tcp []", ""]
-
-
-def reached(host, port):
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_nobody_without_the_certificate_gets_in(one_worker, tmp_path):

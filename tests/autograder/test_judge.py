@@ -1,6 +1,7 @@
 """The verdict: only an explicit pass scores, and every other end is named with whose fault it was."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,32 +46,67 @@ def failed(exercise, weight=1.0, kind="assert", says="Seen this, expected that."
     return Outcome(exercise, f"test_{weight}_fails", False, weight, kind, says, "sum_for_mean")
 
 
-def test_a_planned_test_without_an_outcome_has_failed():
-    planned = [PlannedTest("f", "test_1.0_passes"), PlannedTest("f", "test_b"), PlannedTest("f", "test_c", 2.0)]
-    mark = marks(Seen([passed("f")]), planned=planned)["f"]
-    assert (mark.points, mark.result, mark.fault) == (1.0, Result.PARTIAL, Fault.STUDENT)
+ONE = [PlannedTest("f", "test_1.0_passes")]
+TAKEN_DOWN = [passed("f"), Outcome("f", "test_1.0_passes", False, 1.0, "ValueError: x")]
+UNDEFINED = failed("f", kind="refused", says="`f` is not defined")
+TOO_BIG = "When it was asked about `f`, your code answered with more than the 16 MiB that one answer may have."
 
 
-def test_an_outcome_that_was_not_planned_earns_nothing():
-    mark = marks(Seen([passed("f", 9.0)]), planned=[PlannedTest("f", "test_it")])["f"]
-    assert (mark.points, mark.result) == (0.0, Result.CRASHED)
+def seen(*outcomes: Outcome, of: str = "f", told: tuple[Any, ...], known: Any = None, **more: Any):
+    """A case: what was seen, and what is told of the mark of exercise `of`; else `known` of the submission or the plan."""
+    return Seen([*outcomes], **more), known or {}, of, told
 
 
-def test_an_exercise_without_a_planned_test_earns_nothing():
-    assert marks(Seen([passed("f")]), planned=[PlannedTest("g", "test_it")])["f"].points == 0.0
+CASES = {
+    "all passed": seen(passed("f"), passed("f", 3), told=(4.0, Result.PASSED, Fault.NONE)),
+    "some passed": seen(
+        passed("f", 3),
+        failed("f", 1),
+        told=(3.0, Result.PARTIAL, Fault.STUDENT, "Seen this, expected that.", "sum_for_mean"),
+    ),
+    "nothing": seen(told=(0.0, Result.CRASHED)),
+    "not all that was planned": seen(
+        passed("f"),
+        known={"planned": [*ONE, PlannedTest("f", "test_b"), PlannedTest("f", "test_c", 2.0)]},
+        told=(1.0, Result.PARTIAL, Fault.STUDENT),
+    ),
+    "not planned": seen(passed("f", 9.0), known={"planned": [PlannedTest("f", "test_it")]}, told=(0.0, Result.CRASHED)),
+    "none is planned": seen(passed("f"), known={"planned": [PlannedTest("g", "test_it")]}, told=(0.0,)),
+    "failed when taken down": seen(*TAKEN_DOWN, known={"planned": ONE}, told=(0.0,)),
+    "failed, then passed": seen(*TAKEN_DOWN[::-1], known={"planned": ONE}, told=(0.0,)),
+    "all but what weighs nothing": seen(
+        passed("f"), known={"planned": [*ONE, PlannedTest("f", "test_b", 0.0)]}, told=(3.75, Result.PARTIAL)
+    ),
+    "a check broke": seen(failed("f", kind="Skipped: not today"), told=(0.0, Result.FAILED, Fault.AUTHOR)),
+    "a check broke, others did not": seen(
+        passed("f"), failed("f", kind="TypeError: no len()"), told=(2.0, Result.PARTIAL, Fault.AUTHOR)
+    ),
+    "a check broke, another says what is wrong": seen(
+        failed("f", kind="TypeError: no len()", says="?"),
+        failed("f"),
+        told=(0.0, Result.FAILED, Fault.STUDENT, "Seen this, expected that."),
+    ),
+    "its cell cannot be taken": seen(passed("f"), known={"invalid": {"f": "two"}}, told=(0.0, Result.INVALID)),
+    "another's cell cannot be taken": seen(passed("g"), known={"invalid": {"f": "two"}}, of="g", told=(2.0,)),
+    "an untouched stub that passes": seen(passed("f"), known={"blank": ["f"]}, told=(0.0, Result.BLANK)),
+    "prose": seen(of="why", told=(0.0, Result.MANUAL, Fault.NONE)),
+    "its kernel was lost": seen(passed("f"), lost={"f": Stop.TIMEOUT}, told=(0.0, Result.TIMEOUT, Fault.LIMIT)),
+    "its cell raised": seen(
+        UNDEFINED,
+        errors={"f": "SyntaxError: x"},
+        told=(0.0, Result.CRASHED, Fault.STUDENT, "The cell `f` raised SyntaxError: x"),
+    ),
+    "its cell raised when its work was done": seen(passed("f"), errors={"f": "ValueError: x"}, told=(4.0,)),
+    "the time was up": seen(of="g", out_of_time=True, told=(0.0, Result.TIMEOUT, Fault.LIMIT)),
+    "too big an answer": seen(lost={"f": Stop.OUTPUT}, told=(0.0, Result.OUTPUT, Fault.LIMIT, TOO_BIG)),
+}
 
 
-def test_a_test_that_failed_when_it_was_taken_down_has_failed():
-    both = [passed("f"), Outcome("f", "test_1.0_passes", False, 1.0, "ValueError: x")]
-    for outcomes in (both, both[::-1]):
-        assert marks(Seen(outcomes), planned=[PlannedTest("f", "test_1.0_passes")])["f"].points == 0.0
-
-
-def test_all_but_a_test_that_weighs_nothing_is_not_passed():
-    planned = [PlannedTest("f", "test_1.0_passes"), PlannedTest("f", "test_b", 0.0)]
-    mark = marks(Seen([passed("f")]), planned=planned)["f"]
-    assert mark.result is Result.PARTIAL
-    assert mark.points < 4.0
+@pytest.mark.parametrize("case", CASES)
+def test_only_an_explicit_pass_scores_and_every_other_end_is_named(case):
+    found, known, exercise, told = CASES[case]
+    mark = marks(found, **known)[exercise]
+    assert (mark.points, mark.result, mark.fault, mark.message, mark.misconception)[: len(told)] == told
 
 
 PLANNED = st.lists(st.tuples(st.sampled_from("fg"), st.floats(0.0, 5.0)), min_size=1, max_size=8).map(
@@ -104,29 +140,6 @@ def test_an_answer_whose_cell_is_not_in_the_notebook_is_missing_and_not_blank():
     mark = marks(Seen(), blank="fg", answers=answers, missing=("f",))
     assert (mark["f"].result, mark["f"].points, mark["g"].result) == (Result.MISSING, 0.0, Result.BLANK)
     assert mark["f"].message.startswith("The cell `f` is not in your notebook.")
-
-
-def test_all_tests_passed_is_full_marks():
-    mark = marks(Seen([passed("f"), passed("f", 3)]))["f"]
-    assert (mark.points, mark.result, mark.fault) == (4.0, Result.PASSED, Fault.NONE)
-
-
-def test_some_tests_passed_is_their_share_by_weight():
-    mark = marks(Seen([passed("f", 3), failed("f", 1)]))["f"]
-    assert (mark.points, mark.result, mark.message) == (3.0, Result.PARTIAL, "Seen this, expected that.")
-    assert mark.misconception == "sum_for_mean"
-
-
-def test_a_check_that_broke_gives_nothing_and_is_the_authors_fault():
-    mark = marks(Seen([passed("f"), failed("f", kind="TypeError: no len()")]))["f"]
-    assert (mark.points, mark.result, mark.fault) == (2.0, Result.PARTIAL, Fault.AUTHOR)
-    mark = marks(Seen([failed("f", kind="Skipped: not today")]))["f"]
-    assert (mark.points, mark.result, mark.fault) == (0.0, Result.FAILED, Fault.AUTHOR)
-
-
-def test_what_a_check_says_comes_before_a_check_that_broke():
-    mark = marks(Seen([failed("f", kind="TypeError: no len()", says="?"), failed("f")]))["f"]
-    assert (mark.fault, mark.message) == (Fault.STUDENT, "Seen this, expected that.")
 
 
 def test_the_name_of_a_mistake_is_of_the_sentence_that_the_student_reads():
@@ -171,11 +184,6 @@ def test_a_part_is_a_mark_that_a_student_can_be_told():
     assert (mark.points, mark.result) == (0.0, Result.FAILED)  # 0.04 of 4
 
 
-def test_no_outcome_is_no_point():
-    mark = marks(Seen())["f"]
-    assert (mark.points, mark.result) == (0.0, Result.CRASHED)
-
-
 def test_every_exercise_gets_a_mark_whatever_happened():
     assert list(marks(Seen())) == ["f", "g", "why"]
     assert list(marks(Seen(), refused="not a notebook")) == ["f", "g", "why"]
@@ -187,49 +195,9 @@ def test_an_unreadable_file_is_invalid_everywhere():
     assert sum(mark.points for mark in got.values()) == 0
 
 
-def test_a_cell_that_cannot_be_taken_costs_only_its_exercise():
-    got = marks(Seen([passed("f"), passed("g")]), invalid={"f": "two cells"})
-    assert (got["f"].result, got["f"].points, got["g"].points) == (Result.INVALID, 0.0, 2.0)
-
-
-def test_an_untouched_stub_is_blank_even_if_a_check_passed():
-    mark = marks(Seen([passed("f")]), blank=["f"])["f"]
-    assert (mark.result, mark.points) == (Result.BLANK, 0.0)
-
-
-def test_prose_waits_for_a_person():
-    mark = marks(Seen())["why"]
-    assert (mark.result, mark.fault, mark.points) == (Result.MANUAL, Fault.NONE, 0.0)
-
-
 @pytest.mark.parametrize("stop", list(Stop))
 def test_a_cell_that_was_stopped_is_named(stop):
     mark = marks(Seen([passed("g")], stops={"f": stop}))["f"]
     assert mark.result == stop.value
     assert mark.fault == (Fault.STUDENT if stop is Stop.CRASHED else Fault.LIMIT)
     assert "`f`" in mark.message
-
-
-def test_an_exercise_at_which_the_kernel_was_lost_earns_nothing_for_its_first_half():
-    mark = marks(Seen([passed("f")], lost={"f": Stop.TIMEOUT}))["f"]
-    assert (mark.points, mark.result, mark.fault) == (0.0, Result.TIMEOUT, Fault.LIMIT)
-
-
-def test_a_cell_that_raised_is_a_crash_if_its_work_is_missing():
-    mark = marks(Seen([failed("f", kind="refused", says="`f` is not defined")], errors={"f": "SyntaxError: x"}))["f"]
-    assert (mark.result, mark.message) == (Result.CRASHED, "The cell `f` raised SyntaxError: x")
-
-
-def test_a_cell_that_raised_after_its_work_was_done_keeps_its_marks():
-    assert marks(Seen([passed("f")], errors={"f": "ValueError: x"}))["f"].points == 4.0
-
-
-def test_time_that_was_up_is_a_limit():
-    mark = marks(Seen(out_of_time=True))["g"]
-    assert (mark.result, mark.fault) == (Result.TIMEOUT, Fault.LIMIT)
-
-
-def test_an_answer_that_is_too_big_is_told_the_cap():
-    mark = marks(Seen(lost={"f": Stop.OUTPUT}))["f"]
-    assert (mark.result, mark.fault, mark.points) == (Result.OUTPUT, Fault.LIMIT, 0.0)
-    assert "more than the 16 MiB that one answer may have" in mark.message

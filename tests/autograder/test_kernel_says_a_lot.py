@@ -9,7 +9,7 @@ import zmq.asyncio
 from boxed import needs_a_box
 from small_course import NAME, RIGHT
 
-from autograder.job import execute, forkserver, grade
+from autograder.job import driver, forkserver, grade
 from autograder.job.grade import Job
 from autograder.job.kernel_client import KernelClient
 from autograder.submissions.intake import Submission
@@ -44,7 +44,7 @@ def test_displays_that_nobody_reads_yet_are_not_lost(kernel):
     try:
         assert loop.run_until_complete(heard()).count("display_data") == DISPLAYS
     finally:
-        listener.mute()
+        listener._hush()
         loop.close()
 
 
@@ -61,8 +61,8 @@ def test_an_output_nested_deeply_costs_at_most_itself(small, depth):
 
 
 def test_what_an_ended_cell_still_says_is_waited_for_while_the_cell_has_time():
-    runner = execute._Runner.__new__(execute._Runner)
+    runner = driver._Runner.__new__(driver._Runner)
     runner.ends = time.monotonic() + 1000
     assert 900 < runner.iopub_timeout <= 1000
     runner.ends = time.monotonic() - 1000
-    assert runner.iopub_timeout == execute.PATIENCE
+    assert runner.iopub_timeout == driver.PATIENCE

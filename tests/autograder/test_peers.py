@@ -331,7 +331,7 @@ def test_more_than_half_of_an_exercises_points_cannot_rest_on_that(tmp_path):
     checks = CHECKS.replace('@exercise("said", weak=True)', '@exercise("said", 1.5, weak=True)')
     made = write(tmp_path, NAME, SOURCE, checks)
     with pytest.raises(CourseError, match='exercise "said": weak tests have 60% of its points, and may have half'):
-        forkserver.read_plan(made, NAME)
+        forkserver.make_rubric(made, NAME)
 
 
 @pytest.mark.whole

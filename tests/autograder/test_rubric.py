@@ -8,13 +8,13 @@ from dataclasses import replace
 import courses
 import pytest
 from boxed import needs_a_box
-from small_course import NAME, RIGHT
+from small_course import NAME, RIGHT, points
 
 from autograder.gradebook import record
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
-from autograder.model.limits import CheckerCaps
 from autograder.model.rubric import PlannedTest
+from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
 pytestmark = needs_a_box
@@ -34,27 +34,28 @@ def test_it_travels_and_stays_the_same(rubric):
 
 
 def test_whatever_decides_a_mark_makes_another_rubric(rubric):
-    limits = replace(rubric.chapter.limits, cell_seconds=1.0)
     others = [
         replace(rubric, sandboxed=False),
         replace(rubric, grader="another"),
         replace(rubric, checks="others"),
         replace(rubric, environment="elsewhere"),
-        replace(rubric, chapter=replace(rubric.chapter, checker=CheckerCaps(memory_bytes=1))),
-        replace(rubric, chapter=replace(rubric.chapter, allowed_ops=("WriteFile",))),
-        replace(rubric, chapter=replace(rubric.chapter, step=0.5)),
         replace(rubric, tests=rubric.tests[:1]),
         replace(rubric, tests=(replace(rubric.tests[0], weight=2.0), *rubric.tests[1:])),
-        replace(rubric, chapter=replace(rubric.chapter, limits=limits)),
-        replace(rubric, chapter=replace(rubric.chapter, gpus=1)),
         replace(rubric, chapter=replace(rubric.chapter, release={**rubric.chapter.release, "metadata": {}})),
     ]
     assert len({each.digest for each in (rubric, *others)}) == 1 + len(others)
 
 
-def test_marks_of_trusted_submissions_do_not_pass_for_sandboxed_ones(small, hand_in, tmp_path):
+def test_marks_of_trusted_submissions_need_no_sandbox_and_do_not_pass_for_sandboxed_ones(
+    small, hand_in, tmp_path, monkeypatch
+):
     folder, out = hand_in("ada"), tmp_path / "out"
-    courses.graded(small, NAME, folder, out, trust=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(boxes, "problem", lambda: "no sandbox here")
+        with pytest.raises(boxes.SandboxError, match="no sandbox here"):
+            courses.graded(small, NAME, folder, out)
+        courses.graded(small, NAME, folder, out, trust=True)
+    assert points(small, out)["ada"]["shift"] == (3.0, "passed")
     [trusted] = record.records(out, small.chapter(NAME))
     assert "trusted" in trusted.verdict.evidence.parts["sandbox"]
     assert courses.graded(small, NAME, folder, out).graded == ["ada"]

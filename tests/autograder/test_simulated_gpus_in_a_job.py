@@ -9,6 +9,7 @@ from pathlib import Path
 import courses
 import pytest
 import small_course
+from boxed import needs_a_box
 
 from across._gpu import building
 from autograder.authoring import build
@@ -18,10 +19,8 @@ from autograder.job.forkserver import InfrastructureError
 from autograder.job.grade import Job
 from autograder.model.course import Course, CourseError
 from autograder.model.rubric import Rubric
-from autograder.sandbox import boxes
 from autograder.submissions.intake import Submission
 
-needs_a_box = pytest.mark.skipif(bool(boxes.problem()), reason=boxes.problem())
 needs_a_gpu = pytest.mark.skipif(bool(building.problem()), reason=f"no simulated GPU here: {building.problem()}")
 NAME = "91_gpus"
 SOURCE = """\

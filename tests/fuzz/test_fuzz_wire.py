@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzzing import bounded, damaged, damaged_bytes, examples
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -174,16 +174,10 @@ def filled(unit: str, count: int = CAP) -> bytes:
 LIES: dict[
     str, Callable[[], bytes]
 ] = {  # headers near the cap that would take hours or all memory if they were believed
-    "empty lists": lambda: filled("[]"),
     "as many lists as may come": lambda: filled("[]", wire.CONTAINERS - 1),
     "as many lists in lists as may come": lambda: filled("[" * 90 + "]" * 90, wire.CONTAINERS // 90 - 1),
     "as many arrays as may come": lambda: filled('{"a":["int8",[0]]}', wire.CONTAINERS // 3 - 1),
     "as many pairs as may come": lambda: filled('{"d":[[0,0]]}', wire.CONTAINERS // 3 - 1),
-    "lists in lists": lambda: filled("[" * 90 + "]" * 90),
-    "tuples": lambda: filled('{"t":[]}'),
-    "dictionaries": lambda: filled('{"d":[]}'),
-    "no bytes": lambda: filled('{"b":0}'),
-    "empty arrays": lambda: filled('{"a":["int8",[0]]}'),
     "arrays of many dimensions": lambda: filled('{"a":["int8",[' + ",".join(["0"] * 32) + "]]}"),
     "numbers": lambda: filled("0"),
     "long numbers": lambda: filled("9" * 4000),
@@ -192,7 +186,6 @@ LIES: dict[
     "texts": lambda: filled('"\\u00e9"'),
     "one text": lambda: b'"' + b"\\ud800" * (CAP // 6 - 1) + b'"',
     "brackets only": lambda: b"[" * CAP,
-    "objects only": lambda: b'{"t":' * (CAP // 5),
     "keys that collide": lambda: json.dumps({"d": [[n * BIG_PRIME, 0] for n in range(400_000)]}).encode(),
     "dictionaries of keys that collide": lambda: json.dumps(
         [{"d": [[n * BIG_PRIME, 0] for n in range(101)]} for _ in range(5000)]
@@ -324,10 +317,10 @@ def test_whatever_is_answered_a_check_gets_a_value_or_a_refusal_with_a_message(a
     assert 0 < len(said) < 1000
 
 
-@pytest.fixture(scope="module")
-def graphs_sent() -> list[bytes]:
-    """Sound graphs of several kinds: operations, a function library, a large constant."""
+def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run():
     import tensorflow as tf
+
+    from autograder.probe import graphs
 
     @tf.function
     def looped(x):
@@ -338,30 +331,14 @@ def graphs_sent() -> list[bytes]:
     whole = looped.get_concrete_function(tf.TensorSpec((2, 2))).graph.as_graph_def(add_shapes=True)
     with tf.Graph().as_default() as plain, tf.device("/CPU:1"):
         tf.add(tf.constant([1.0] * 50), tf.compat.v1.placeholder(tf.float32, [50]), name="sum")
-    return [graph.SerializeToString() for graph in (whole, plain.as_graph_def())]
-
-
-def test_a_damaged_graph_is_read_or_refused_and_holds_only_what_may_run(graphs_sent):
-    from autograder.probe import graphs
-
+    sound = [graph.SerializeToString() for graph in (whole, plain.as_graph_def())]
     rng = Random(4)
     read = 0
     for _ in range(3000):
         with contextlib.suppress(graphs.GraphError):
-            graph = graphs.read(damaged(rng.choice(graphs_sent), rng))
+            graph = graphs.read(damaged(rng.choice(sound), rng))
             functions = {function.signature.name for function in graph.library.function}
             nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
             assert {node.op for node in nodes} <= graphs.ALLOWED | functions
             read += 1
     assert read > 50, "the damage is so great that nothing was tried"
-
-
-@examples(100)
-@given(st.integers(0, 2**32))
-def test_a_frame_with_a_damaged_graph_is_a_graph_or_a_refusal(graphs_sent, seed):
-    from autograder.probe import graphs
-
-    data = damaged(graphs_sent[seed % 2], Random(seed))
-    assume(len(data) < CAP)
-    with contextlib.suppress(wire.WireError, wire.RefusedError):
-        wire.decode(json.dumps({"g": len(data)}).encode(), data, 1, graphs.read)
