@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autograder.authoring import accepted, build, chapter_header, innocent, mutants, unboxed, worth
+from autograder.authoring import accepted, build, innocent, mutants, unboxed, worth
 from autograder.authoring.accepted import Accepted
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.trials import Trial, trials_of
@@ -117,7 +117,7 @@ def digest(course: Course, chapter: str) -> str:
 
 def tried(source: str) -> str:
     """A chapter's source without what no answer meets: prose that nobody answers, and reasons for its house figures."""
-    lines = [line for line in source.splitlines() if not chapter_header.WHY.match(line)]
+    lines = [line for line in source.splitlines() if not build.WHY.match(line)]
     cells = re.split(r"^(?=# %%)", "\n".join(lines), flags=re.MULTILINE)
     return "\n".join(cell.strip() for cell in cells if cell.partition("\n")[0].strip() != "# %% [markdown]")
 
