@@ -48,6 +48,8 @@ assert shift(1, 2) == 3, "1 and 2 more is 3"
 # Because.
 # ### END SOLUTION
 """
+LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
+LEAKY = SOURCE.replace("    return 2 * x", LONG)  # with a reference that is too long to stand anywhere by chance
 CODE = SOURCE[: SOURCE.index("# %% [markdown] answer")]  # without its prose: 5 points, none of them by hand
 CHECKS = """\
 import numpy as np
