@@ -18,7 +18,6 @@ from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from rich.table import Table
 
 from autograder.authoring import build
 from autograder.model.course import Course
@@ -145,18 +144,6 @@ def _picture_slips(output: Mapping[str, Any]) -> Iterator[str]:
             yield f"a picture says {said!r} of itself; give it alt text made of its data"
         elif dump := DUMP.search(said):
             yield f"the alt text of a picture holds values as printed ({dump[0]!r}); say in words what it shows"
-
-
-def table(ran: list[Ran]) -> Table:
-    """Chapter, cells, seconds and result, a row each."""
-    shown = Table("chapter", "result")
-    shown.add_column("cells", justify="right")
-    shown.add_column("seconds", justify="right")
-    for chapter in ran:
-        count = len(chapter.problems)
-        result = f"[red]{count} problem{'s' * (count > 1)}" if count else "[green]ran clean"
-        shown.add_row(chapter.chapter, result, str(chapter.cells), f"{chapter.seconds:.1f}")
-    return shown
 
 
 def _text(output: NotebookNode) -> str:

@@ -11,7 +11,6 @@ from boxed import needs_a_box
 
 from autograder.authoring import accepted, mutants, telling, unboxed, verify
 from autograder.model.course import Course
-from autograder.model.test_cells import TestCell, hidden_lines
 from autograder.probe import asking
 
 with_mutants = pytest.mark.skipif(not find_spec("cosmic_ray"), reason="cosmic_ray is not installed: uv sync --group ci")
@@ -60,7 +59,6 @@ def test_verify_says_which_wrong_answers_an_imported_courses_tests_accept_and_wh
     assert "  add: assert square(1) == 1  # tells 1" in str(square)
     assert [line for line, _ in value.lines] == ["assert abs(value - 4.5) <= 5e-05"]
     assert not found.good
-    assert ["a hidden test says what it expects" in note for note in found.notes] == [True]
 
 
 @needs_a_box
@@ -138,21 +136,3 @@ def test_numbers_are_compared_about_and_another_container_of_them_is_no_fault():
 
 def test_a_few_lines_tell_all_that_can_be_told_and_short_ones_come_first():
     assert telling.fewest([["long line", "one"], ["long line"], ["two", "other"], []]) == [("long line", 2), ("two", 1)]
-
-
-@pytest.mark.parametrize(
-    ("line", "leaks"),
-    [
-        ("assert f(2) == 4, 'expected 4'", True),
-        ("assert f(2) == want, f'not {want}'", True),
-        ("np.testing.assert_allclose(f(2), 4)", True),
-        ("print('it is', want)", True),
-        ("assert f(2) == 4, 'look at even numbers'", False),
-        ("assert f(2) == 4", False),
-        ("print('tested')", False),
-    ],
-)
-def test_a_hidden_test_that_says_what_it_expects_is_told(line: str, leaks: bool):
-    source = f"want = 4\n### BEGIN HIDDEN TESTS\n{line}\n### END HIDDEN TESTS\nassert f(3) == 9, 'it is 9'"
-    cell = TestCell("t", source, 1, hidden_lines(source, ("BEGIN HIDDEN TESTS", "END HIDDEN TESTS")))
-    assert bool(accepted.leaks(cell)) is leaks
