@@ -40,15 +40,13 @@ def release(
 
     For example: autograder release 03 --out handout
     """
-    from autograder.release import bundle, pins
+    from autograder.release import bundle
 
     course = opened(context)
     name = course.full_name(chapter)
     address = published_at(course, published)
     written = bundle.release(course, name, out, solutions=solutions, due=due, published=address)
     say(f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab")
-    if others := pins.others_here(pins.read(bundle.library_source().parent)):
-        warn("not as released", f"here are {', '.join(others)}; grade by what `uv sync` installs", "yellow")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -64,7 +64,6 @@ def grade(
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
-    watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
     release_feedback: Annotated[
         bool, typer.Option("--release-feedback", help="with --watch on an exchange: pages go back into it at once")
     ] = False,
@@ -83,7 +82,6 @@ def grade(
     """
     course = opened(context)
     name = course.full_name(chapter)
-    watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
         end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
@@ -145,7 +143,7 @@ def grade(
 
                 into = into_exchange.folder(submissions)
             watching = grading.Watching(request, into)
-            which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
+            which["complain"] = partial(warn, "waiting", colour="yellow")
             sys.exit(watching.to_the_end(arrivals.batches(submissions, full, idle=watching.idle, **which)))
         # held before the class is gathered: what was handed in while this waited is newer than what was gathered before
         with nullcontext() if dry_run else grading.held(out), downloads.gathered(submissions, full, **which) as found:

@@ -21,12 +21,14 @@ import filecmp
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -37,9 +39,11 @@ from autograder.authoring import build, in_language
 from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
-from autograder.release import elsewhere, leaks, pins, readme
-from autograder.release.pins import LIBRARY
+from autograder.release import elsewhere, leaks, readme
 
+LIBRARY = "across-tensorflow"
+EXPORT = ("export", "--frozen", "--offline", "--quiet", "--package", LIBRARY, "--all-extras", "--no-emit-workspace")
+BARE = ("--no-hashes", "--no-annotate", "--no-header")
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
 
 
@@ -79,7 +83,7 @@ def release(
     solved = there.solved | ({name} if solutions else set())
     published = published or there.published
     library = library_source()
-    versions = pins.read(library.parent)
+    versions = locked(library.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
@@ -197,6 +201,23 @@ def library_source() -> Path:
             f"{folder}: the source of the library `{LIBRARY}` is not there; run `autograder release` in a checkout"
         )
     return folder
+
+
+@cache
+def locked(checkout: Path) -> tuple[str, ...]:
+    """The versions that the lock has of what students install, for every Python and system that it knows: a line for each, as
+    `numpy==2.4.6 ; MARKER`.
+
+    As constraints, so a release is installed from whichever index or mirror its reader's uv, pip or conda asks, in these
+    versions. Raises CourseError where uv is not there, or the checkout has no lock.
+    """
+    if not (uv := os.environ.get("UV") or shutil.which("uv")):  # `uv run` says where it is
+        raise CourseError("uv says what students install, and is not there; install it: pip install uv")
+    done = subprocess.run([uv, *EXPORT, *BARE], cwd=checkout, capture_output=True, text=True)
+    if done.returncode:
+        says = f"{checkout}: uv.lock says what students install, and cannot be read: {done.stderr.strip()}"
+        raise CourseError(f"{says}; run `autograder release` in a checkout")
+    return tuple(done.stdout.splitlines())
 
 
 def _conda(course: Course, library: Path) -> str:

@@ -13,7 +13,6 @@ import tomllib
 import urllib.request
 from collections.abc import Iterable
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import courses
@@ -26,7 +25,7 @@ from across._jupyter import chapters
 from autograder.authoring import build
 from autograder.model.course import Course, find
 from autograder.probe import listed
-from autograder.release import leaks, pins
+from autograder.release import leaks
 
 LISTED = (
     "[double.right.by_hand]\nsource = '''\ndef double(x):\n    return np.multiply(np.asarray(x), np.asarray(2))\n'''\n"
@@ -112,19 +111,6 @@ def test_a_release_is_installed_by_one_line_of_conda_and_names_no_index(own_smal
     assert f"conda env create -f environment.yml && conda activate {said['name']} &&" in (out / "README.md").read_text()
     installs = [(out / name).read_text() for name in ("pyproject.toml", "constraints.txt", "environment.yml")]
     assert [text for text in installs if "://" in text] == []
-
-
-def test_who_grades_with_other_versions_than_the_release_has_is_told(monkeypatch: pytest.MonkeyPatch):
-    versions = {"numpy": "2.4.5", "rich": "15.0"}
-
-    def version(name: str) -> str:
-        if name not in versions:
-            raise metadata.PackageNotFoundError(name)
-        return versions[name]
-
-    monkeypatch.setattr(metadata, "version", version)
-    lines = ["numpy==2.4.6", "numpy==1.0 ; python_full_version < '3'", "rich==15.0", "appnope==1.0.0"]
-    assert pins.others_here(lines) == ["numpy 2.4.5, not 2.4.6"]
 
 
 @pytest.mark.parametrize("name", find().chapters)
