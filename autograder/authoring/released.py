@@ -29,7 +29,7 @@ def finish(course: Course, name: str, notebook: NotebookNode, header: object, /,
     """
     said = msgspec.to_builtins(headers.header(f"solutions/{name}.py, header", header))
     ours = {"chapter": name, **course.place(name), **said, **more}
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}, "across": ours})
+    notebook["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}, "across": ours}
     _give_ids(notebook)
     notebook.metadata["across"]["release"] = release_digest(notebook)
     nbformat.validate(notebook)

@@ -249,8 +249,7 @@ def _project(course: Course, library: Path, versions: Sequence[str], published: 
     pushed = f"published = {json.dumps(f'{published.url}@{published.ref}')}\n" if published else ""
     return f"""# What students install for these chapters: the library beside them, in the versions that they are graded with.
 [project]
-{said}
-[tool.across.released]
+{said}[tool.across.released]
 course = {json.dumps(course.id)}
 title = {json.dumps(course.title, ensure_ascii=False)}
 {pushed}"""
