@@ -16,10 +16,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autograder.authoring import accepted, build, innocent, mutants, unboxed, worth
@@ -37,7 +36,6 @@ from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
-OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
 LIMITS = {  # many times the reference's: a mutant may loop
     "cell_seconds": 20.0,
@@ -139,8 +137,6 @@ def verify(
         trials = list(accepted.trials(course, chapter, looked_at, seeds, not quick))
     else:
         trials = list(trials_of(chapter, looked_at, file, source, seeds))
-    again: list[Trial] = []
-    results: dict[Trial, Verdict] = {}
     if not theirs:
         progress(0, len(trials), "wrong rules and answers without a thought, unboxed")
         _try_unboxed(course, chapter, found, worth.tried(looked_at, file, source, seeds))
@@ -148,21 +144,14 @@ def verify(
             return found
     try:
         rubric = forkserver.make_rubric(course, chapter_name, limits=LIMITS)
-        for wave in (trials, again):
-            if wave is again:  # a mutant that got full points once may have had luck with its inputs
-                again += [
-                    replace(each, seed=seed)
-                    for each in trials
-                    if isinstance(each.of, Mutant) and not theirs and _full(chapter, results[each], each.of)
-                    for seed in OTHER_SEEDS
-                ]
-            for done, (trial, verdict) in enumerate(graded(course, rubric, wave), start=1):
-                results[trial] = verdict
-                progress(done, len(wave), f"{trial.kind} {trial.name}")
-        names = {each.name for each in looked_at}
-        _judge(chapter, file, found, [(trial, results[trial]) for trial in (*trials, *again)], names)
+        results: dict[Trial, Verdict] = {}
+        for done, (trial, verdict) in enumerate(graded(course, rubric, trials), start=1):
+            results[trial] = verdict
+            progress(done, len(trials), f"{trial.kind} {trial.name}")
+        results = {trial: results[trial] for trial in trials}
+        _judge(chapter, file, found, results, {each.name for each in looked_at})
         if theirs:
-            _tell_apart(course, rubric, found, {each: results[each] for each in trials})
+            _tell_apart(course, rubric, found, results)
         return found
     finally:
         forkserver.close()
@@ -224,11 +213,10 @@ def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:
 
 
 def _judge(
-    chapter: Chapter, file: Path, found: Verified, results: list[tuple[Trial, Verdict]], exercises: Set[str]
+    chapter: Chapter, file: Path, found: Verified, results: Mapping[Trial, Verdict], exercises: Set[str]
 ) -> None:
     tests: set[str] = set()
-    lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
-    for trial, verdict in results:
+    for trial, verdict in results.items():
         marks = {mark.exercise: mark for mark in verdict.marks if mark.exercise in exercises}
         for outcome in verdict.evidence.outcomes:
             if outcome.exercise not in exercises:
@@ -241,9 +229,7 @@ def _judge(
                 )
         found.faults += [f"{chapter.checks}, {said}" for said in _said(file, trial, marks, _claimed(verdict))]
         if isinstance(trial.of, Mutant):
-            lives[trial.of].append(_full(chapter, verdict, trial.of))
-    for mutant, survived in lives.items():
-        _count(file, chapter.checks, found, mutant, survived)
+            _count(file, chapter.checks, found, trial.of, _full(chapter, verdict, trial.of))
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
 
@@ -289,11 +275,11 @@ def _says(file: Path, exercise: str, name: str) -> str:
     return next((says for says in named if says), "")
 
 
-def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: list[bool]) -> None:
+def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: bool) -> None:
     same = [each for each in listed.equivalents(file) if mutants.same(mutant, each.answer, each.change)]
-    if all(survived) and same:
+    if survived and same:
         found.equivalents.append((mutant, same[0].because))
-    elif all(survived):
+    elif survived:
         found.survivors.append(mutant)
     else:
         found.killed += 1
