@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder.authoring import build
-from autograder.authoring.chapter_header import WHY
 from autograder.model.course import Course, find, text
 
 OF_TENSORFLOW = frozenset({"backing_device", "device", "type"})  # of its tensors and ops: their attributes
@@ -113,7 +112,7 @@ def figures(course: Course, chapter: str) -> Figures:
 
 def reasons(course: Course, chapter: str) -> dict[str, str]:
     """Why a chapter is outside, by figure, as its source says."""
-    return dict(WHY.findall(course.source(chapter).read_text(encoding="utf-8")))
+    return dict(build.WHY.findall(course.source(chapter).read_text(encoding="utf-8")))
 
 
 def table(course: Course) -> Table:

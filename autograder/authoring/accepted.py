@@ -20,7 +20,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from across._process import global_names
 from autograder.authoring import build, check_answer, innocent, mutants, nbgrader_source, telling, unboxed
 from autograder.authoring.mutants import Mutant
-from autograder.authoring.trials import LISTED, Answers, Trial
+from autograder.authoring.trials import Answers, Trial, known
 from autograder.gpu import simulated
 from autograder.job import forkserver, peers
 from autograder.model import test_cells
@@ -28,11 +28,11 @@ from autograder.model.amounts import are
 from autograder.model.course import Chapter, Course, Exercise
 from autograder.model.rubric import Rubric
 from autograder.model.test_cells import TestCell
-from autograder.probe import asking, listed, wire
+from autograder.probe import asking, wire
 from autograder.probe.asking import Student
 from autograder.sandbox import boxes, owners
 
-__all__ = ["Accepted", "is_imported", "leaks", "told_apart", "trials"]
+__all__ = ["Accepted", "leaks", "told_apart", "trials"]
 
 SHOWN = 100  # characters of a changed line
 # Wrong answers that are no change of a line
@@ -65,11 +65,6 @@ class Accepted:
         return "\n".join([head, *accepted, *(f"  add: {line}  # tells {count}" for line, count in self.lines)])
 
 
-def is_imported(course: Course, chapter: str) -> bool:
-    """Whether a chapter's source is a notebook of nbgrader's."""
-    return course.source(chapter).suffix == ".ipynb"
-
-
 def described(mutant: Mutant) -> str:
     """A wrong answer on one line: what was changed into what."""
     if mutant.operator == STUB or mutant.operator.startswith(CONSTANT):
@@ -83,16 +78,10 @@ def trials(
 ) -> Iterator[Trial]:
     """The solution so often, the blank notebook, listed answers, the solution with what is innocent, each wrong answer."""
     reference = build.solution_source(course, chapter.name)
-    for seed in range(1, seeds + 1):
-        yield Trial("reference", "", seed, reference)
-    yield Trial("blank", "", 1, {})
-    for variant in listed.variants(course.listed_file(chapter.name)):
-        if variant.exercise in {each.name for each in exercises}:
-            kind, source = "right" if variant.correct else "wrong", variant.written_over(reference[variant.answer])
-            answers = reference | {variant.answer: source}
-            yield Trial(kind, f"{variant.answer}: {variant.name}", LISTED, answers, variant)
+    file = course.listed_file(chapter.name)
+    yield from known(exercises, file, reference, seeds, lambda answer, source: reference | {answer: source})
     looked_at = dict.fromkeys(answer for each in exercises if not each.manual for answer in each.answer_ids)
-    for addition in _additions(course, chapter.name):
+    for addition in innocent.additions(course, chapter.name):
         added = {answer: _added(reference[answer], addition) for answer in looked_at}
         yield Trial("innocent", addition, 1, reference | added)
     if not mutated:
@@ -134,11 +123,6 @@ def _changed(reference: str, source: str) -> frozenset[int]:
     return frozenset(itertools.chain.from_iterable(rows))
 
 
-def _additions(course: Course, chapter: str) -> list[str]:
-    knows = innocent.IMPORT in course.source(chapter).read_text(encoding="utf-8")
-    return [each for each in innocent.ADDITIONS if knows or each not in innocent.OF_TENSORFLOW]
-
-
 def _added(source: str, addition: str) -> str:
     """A solution with an addition; where it defines no function, with a print and a helper of its own."""
     plain = _plain(source)
@@ -162,18 +146,17 @@ def told_apart(course: Course, rubric: Rubric, full: Mapping[Mutant, bool], soun
         looking = [each.grade_id for each in chapter.exercises if not each.manual and answer in each.answer_ids]
         if not sound >= set(looking):
             continue
-        told: list[list[str]] = []
-        if survivors:
-            tests = [source for name in looking if (source := _plain(cells[name].source))]
-            told = _told(course, rubric, answer, reference, tests, [cells[name] for name in looking], survivors)
+        tests = [cells[name] for name in looking]
+        asked = _asked(reference[answer], tests)
+        told = _told(course, rubric, answer, reference, tests, asked, survivors) if survivors else []
         lines = telling.fewest(told)
         first = [next(line for line, _ in lines if line in each) if each else "" for each in told]
         pairs = list(zip(survivors, first, strict=True))
         count = killed + sum(map(bool, first))
         accepted = tuple((mutant, line) for mutant, line in pairs if line)
         untold = tuple(mutant for mutant, line in pairs if not line)
-        functions, names = _asked(reference[answer], [cells[name] for name in looking])
-        made.append(Accepted(answer, (*functions, *names), tuple(looking), count, accepted, untold, tuple(lines)))
+        names = tuple(itertools.chain(*asked))
+        made.append(Accepted(answer, names, tuple(looking), count, accepted, untold, tuple(lines)))
     return made
 
 
@@ -182,8 +165,8 @@ def _told(
     rubric: Rubric,
     answer: str,
     reference: Answers,
-    tests: Sequence[str],
     cells: Sequence[TestCell],
+    asked: tuple[list[str], list[str]],
     survivors: Sequence[Mutant],
 ) -> list[list[str]]:
     """For each of the survivors the lines that tell it from the solution."""
@@ -192,18 +175,12 @@ def _told(
     ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell, _ in executed]
     at = ids.index(answer)
     between = [plain for _, text in executed[at + 1 :] if (plain := _plain(text))]
-    functions, names = _asked(reference[answer], cells)
+    tests = [plain for cell in cells if (plain := _plain(cell.source))]
     others = [_plain(mutant.source) for mutant in survivors]
     try:
         with life(course, rubric, [text for _, text in executed[:at]]) as student:
-            return telling.tell(student, source, between, tests, functions, names, others)
-    except (
-        wire.WireError,
-        asking.Refused,
-        TypeError,
-        LookupError,
-        ValueError,
-    ):  # one ends its process, or answers oddly
+            return telling.tell(student, source, between, tests, *asked, others)
+    except (wire.WireError, asking.Refused, TypeError, LookupError, ValueError):  # one ends its process, answers oddly
         return [[] for _ in survivors]
 
 

@@ -48,7 +48,7 @@ from nbformat import NotebookNode
 
 from across._language.catalogue import ENGLISH
 from across._process import global_names
-from autograder.authoring import chapter_header, nbgrader_source, released
+from autograder.authoring import nbgrader_source, released
 from autograder.authoring.released import dumps, release_digest
 from autograder.job.assemble import SHOW, executed
 from autograder.model import pictures, stubs
@@ -60,6 +60,7 @@ STUB = 'raise NotImplementedError("your turn")'
 BEGIN, END, SEEN = "### BEGIN SOLUTION", "### END SOLUTION", "#:"
 HEADER = re.compile(r"# ?%%(?!%)")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+WHY = re.compile(r"^# +# house: (\w+): (.+)$", re.MULTILINE)  # a figure of the house that a chapter is outside of: why
 KEYS = {"answer", "check", "points", "answers", "covers", "tags"}
 GOES_ON = "raises-exception"  # a check that fails stops no Run All: JupyterLab, VS Code and nbclient know this tag
 # nbgrader's own marks, found anywhere in a line as its ClearHiddenTests and ClearMarkScheme do -> where that belongs here
@@ -150,16 +151,13 @@ def release(course: Course, name: str) -> NotebookNode:
     if slips:
         raise CourseError("\n".join(slips))
     notebook = nbformat.v4.new_notebook(cells=[_expanded(cell) for cell in cells])
-    notebook.metadata = nbformat.from_dict({"kernelspec": released.KERNEL, "language_info": {"name": "python"}})
     for cell, node in zip(cells, notebook.cells, strict=True):
         _clear(cell, node)
         if cell.prose:
             node.source = pictures.embedded(node.source, course.root)
     for preprocessor in (LockCells, ClearOutput, CheckCellMetadata, ComputeChecksums):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    released.finish(
-        notebook, {"chapter": name, **course.place(name), **chapter_header.read(course, name, source.metadata)}
-    )
+    released.finish(course, name, notebook, source.metadata.get("across", {}))
     slips = _stub_slips(cells, notebook)
     if slips:
         raise CourseError("\n".join(slips))

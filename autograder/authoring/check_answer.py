@@ -18,8 +18,6 @@ from types import CodeType, SimpleNamespace
 from typing import Any
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 
 from across._process import warm
 from autograder.authoring import build
@@ -135,20 +133,15 @@ def check(
     return Asked(course, chapter).ask(exercise, cells, seeds)
 
 
-def table(found: Sequence[Said]) -> Table:
-    """A row a test: on how many seeds it passed, and what it says where it did not."""
-    made = Table(title_justify="left")
-    for column in ("test", "passed", "says", "taken for"):
-        made.add_column(column, overflow="fold")
+def lines(found: Sequence[Said]) -> Iterator[str]:
+    """Of each test on how many seeds it passed, and what it says where it did not."""
     for test in dict.fromkeys(each.test for each in found):
         of = [each for each in found if each.test == test]
-        failed = next((each for each in of if not each.passed), None)
-        passed = sum(each.passed for each in of)
-        texts = ("", "") if failed is None else (failed.says, failed.misconception)
-        kind = f" [{failed.kind}]" if failed is not None and failed.kind not in ENDS else ""
-        cells = (test.name, f"{passed} of {len(of)}", texts[0] + kind, texts[1])
-        made.add_row(*map(Text, cells), style="green" if failed is None else "red")
-    return made
+        yield f"{test.name}: passed {sum(each.passed for each in of)} of {len(of)}"
+        if failed := next((each for each in of if not each.passed), None):
+            kind = "" if failed.kind in ENDS else f" [{failed.kind}]"
+            taken = f" (taken for {failed.misconception})" if failed.misconception else ""
+            yield f"  {failed.says}{kind}{taken}"
 
 
 def compiled(source: str, name: str) -> CodeType:

@@ -1,12 +1,10 @@
-"""What was found of the checks, to read: a table for the terminal, and docs/checks.md, one section a chapter."""
+"""What was found of the checks, to read: a line for the terminal, and docs/checks.md, one section a chapter."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.table import Table
 
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.verify import KILLED, SEEDS, Verified
@@ -44,29 +42,18 @@ def digests(course: Course) -> dict[str, str]:
         return {}
 
 
-def table(found: Sequence[Verified]) -> Table:
-    """Return one row a chapter, without columns of what nobody asked (`--quick`); a narrow terminal shows whole numbers."""
-    made, rows = Table(title="what the checks notice"), [_row(each) for each in found]
-    made.add_column("chapter", overflow="fold")
-    unasked = set() if any(each.tests for each in found) else {"checks"}
-    if not any(each.mutants or each.equivalents for each in found):
-        unasked |= {"mutants", "killed", "equivalent"}
-    kept = [at for at, column in enumerate(COLUMNS) if column not in unasked]
-    for at in kept:
-        width = max((len(row[at]) for row in rows), default=1)
-        made.add_column(COLUMNS[at], justify="right", overflow="fold", min_width=width)
-    for each, row in zip(found, rows, strict=True):
-        made.add_row(each.chapter, *(row[at] for at in kept), style="" if each.good else "red")
-    return made
+def line(found: Verified) -> str:
+    """The numbers of one chapter, for the terminal."""
+    return ", ".join(f"{column} {cell}" for column, cell in zip(COLUMNS, _row(found), strict=True))
 
 
-def write(course: Course, found: Sequence[Verified]) -> Path:
-    """Put a section for each chapter of `found` into docs/checks.md, in the place of the one it had."""
+def write(course: Course, found: Verified) -> Path:
+    """Put a chapter's section into docs/checks.md, in the place of the one it had."""
     page = path(course)
     page.parent.mkdir(exist_ok=True)
     there = page.read_text(encoding="utf-8") if page.exists() else ""
     sections = {name: f"<!-- digest: {digest} -->\n{rest}" for name, digest, rest in SECTION.findall(there)}
-    sections |= {each.chapter: section(each) for each in found}
+    sections[found.chapter] = section(found)
     parts = [f"## {name}\n\n{sections[name].rstrip()}\n" for name in course.chapters if name in sections]
     files.replace(page, "\n".join([TITLE, *parts]).encode())
     return page
@@ -77,7 +64,6 @@ def section(found: Verified) -> str:
     head = f"| {' | '.join(COLUMNS)} |\n|{'---:|' * len(COLUMNS)}\n| {' | '.join(_row(found))} |"
     parts = [f"<!-- digest: {found.digest} -->", "", head, ""]
     parts += _folded("Mutants that survive", [(each, each.operator) for each in found.survivors])
-    parts += _folded("Mutants that one draw in three lets live", [(each, each.operator) for each in found.lucky])
     if found.ticked:
         parts += [
             f"Ticked in the notebook and refused in grading: {', '.join(f'`{name}`' for name in found.ticked)}",
@@ -89,7 +75,8 @@ def section(found: Verified) -> str:
 
 def _row(found: Verified) -> list[str]:
     counts = (found.exercises, found.tests, found.wrong, found.right, found.trivial, found.visible, found.mutants)
-    return [*map(str, counts), f"{found.share:.1%}", str(len(found.equivalents)), str(len(found.flakes))]
+    killed = f"{found.share:.1%}" if found.mutants else "-"
+    return [*map(str, counts), killed, str(len(found.equivalents)), str(len(found.flakes))]
 
 
 def _folded(title: str, listed: Sequence[tuple[Mutant, str]]) -> list[str]:

@@ -23,16 +23,19 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
+from traitlets.config.loader import Config, PyFileConfigLoader
 
 from across._process import global_names
-from autograder.authoring import build, nbgrader_slips, nbgrader_source, otter_source, released
+from autograder.authoring import build, nbgrader_source, otter_source, released
 from autograder.model.course import KERNELS_OWN, Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
 IGNORED = {"__pycache__", ".ipynb_checkpoints"}
 PRELOADED = "numpy pandas scipy matplotlib sklearn sympy tensorflow".split()  # that cost a kernel's start time
 FILES = 64 << 20  # bytes of what lies beside a notebook
+AUTOTEST = re.compile(r"^\s*#.*\bAUTOTEST\b", re.MULTILINE)
 CHECKS = '''"""{title}: the test cells of nbgrader's notebook {notebook}, each run in the student's kernel.
 
 They are weak: the student's code has run before them in the same process, can read them, and could claim their outcome.
@@ -123,40 +126,35 @@ def import_course(folder: Path, out: Path, *, source: str = "") -> Imported:
     return made
 
 
-def _config(folder: Path) -> Mapping[str, Any]:
+def _config(folder: Path) -> Config:
     """The course's own nbgrader_config.py, which nbgrader itself runs at each command; only ours or root's."""
     path = folder / "nbgrader_config.py"
     if not path.is_file():
-        return {}
+        return Config()
     if hasattr(os, "getuid") and path.stat().st_uid not in (os.getuid(), 0):
         raise CourseError(f"{path} belongs to another user and would be run; copy the course, if you trust it")
-    from traitlets.config.loader import PyFileConfigLoader
-
     try:
         return PyFileConfigLoader(path.name, path=str(folder)).load_config()
     except Exception as error:
         raise CourseError(f"{path}: {type(error).__name__}: {error}; mend it") from error
 
 
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a course's settings a chapter's source keeps: stubs, and the marks of regions."""
-    clear = config.get("ClearSolutions", {})
-    made: dict[str, Any] = {}
-    stub = clear.get("code_stub")
-    if isinstance(stub, Mapping):
-        stub = stub.get("python")
-    made |= {"code_stub": str(stub)} if stub else {}
-    made |= {"text_stub": str(clear["text_stub"])} if clear.get("text_stub") else {}
-    sections = {"solution": "ClearSolutions", "hidden": "ClearHiddenTests", "scheme": "ClearMarkScheme"}
-    for kind, options in nbgrader_source.NAMED.items():
-        usual = nbgrader_slips.REGIONS[kind][0]
-        said = config.get(sections[kind], {})
-        marks = [str(said.get(option) or default) for option, default in zip(options, usual, strict=True)]
-        made |= {kind: marks} if tuple(marks) != usual else {}
+def _settings(config: Config) -> dict[str, Any]:
+    """What of a course's settings a chapter's source keeps: stubs, and the marks of regions. Raises CourseError."""
+    from nbgrader import preprocessors
+
+    try:
+        clear = preprocessors.ClearSolutions(config=config)
+        made: dict[str, Any] = {"code_stub": clear.code_stub["python"], "text_stub": clear.text_stub}
+        for kind, (section, *options) in nbgrader_source.NAMED.items():
+            step = getattr(preprocessors, section)(config=config)
+            made[kind] = [getattr(step, option) for option in options]
+    except Exception as error:  # a stub that is none, or is of another language alone
+        raise CourseError(f"nbgrader_config.py: {type(error).__name__}: {error}; mend it") from None
     return made
 
 
-def _around(folder: Path, config: Mapping[str, Any]) -> tuple[list[NotebookNode], list[NotebookNode]]:
+def _around(folder: Path, config: Config) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """The cells of the course's header and footer. Raises CourseError."""
     found: dict[str, list[NotebookNode]] = {"header": [], "footer": []}
     for key in found:
@@ -199,16 +197,12 @@ def _chapter_name(base: str) -> str:
 
 
 def _read(each: _Notebook, settings: Mapping[str, Any], around: tuple[list[Any], list[Any]]) -> NotebookNode:
-    """A notebook as it becomes a chapter's source. Raises CourseError with a line for each slip."""
+    """A notebook as it becomes a chapter's source. Raises CourseError."""
     from nbgrader.nbgraderformat import MetadataValidator
-
-    def stop(*slips: str) -> None:
-        if slips:
-            raise CourseError("\n".join(f"{each.shown}, {slip}" for slip in slips))
 
     try:
         raw = json.loads(each.path.read_text(encoding="utf-8"))
-        if (language := nbgrader_slips.language(raw)) != "python":
+        if not (language := _language(raw.get("metadata", {}))).startswith(("python", "ipython")):
             raise CourseError(f"{each.shown}: its kernel is {language}; only Python's are graded here")
         notebook: Any = nbformat.reads(json.dumps(raw), as_version=4)
         notebook.metadata["kernelspec"] = nbformat.from_dict(released.KERNEL)
@@ -224,17 +218,18 @@ def _read(each: _Notebook, settings: Mapping[str, Any], around: tuple[list[Any],
         try:
             otter_source.convert(notebook)
         except CourseError as error:
-            stop(str(error))
+            raise CourseError(f"{each.shown}, {error}") from None
         settings = {**settings, "code_stub": otter_source.STUB}
     notebook.cells = [*around[0], *notebook.cells, *around[1]]
-    stop(*nbgrader_slips.too_new(notebook.cells))
     try:
         MetadataValidator().upgrade_notebook_metadata(notebook)
     except Exception as error:
         raise CourseError(
             f"{each.shown}: its metadata of nbgrader's is no use: {type(error).__name__}: {error}"
         ) from None
-    stop(*nbgrader_slips.slips(notebook, settings))
+    for number, cell in enumerate(notebook.cells, 1):
+        if slip := _slip(cell):
+            raise CourseError(f"{each.shown}, {nbgrader_source.called(cell, number)}: {slip}")
     kept = {"assignment": each.assignment, "notebook": each.path.stem, **settings}
     notebook.metadata[SETTINGS] = nbformat.from_dict(kept)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -244,6 +239,33 @@ def _read(each: _Notebook, settings: Mapping[str, Any], around: tuple[list[Any],
             cell.outputs, cell.execution_count = [], None
     nbgrader_source.clear(notebook, each.shown)
     return notebook
+
+
+def _language(metadata: Mapping[str, Any]) -> str:
+    """The language that a notebook says it is in; `python` where it says nothing."""
+    spec, info = metadata.get("kernelspec", {}), metadata.get("language_info", {})
+    return str(spec.get("language") or info.get("name") or spec.get("name") or "python").lower()
+
+
+def _slip(cell: NotebookNode) -> str:
+    """What nbgrader lets pass in a cell, and cannot be graded here; what it refuses, `nbgrader_source.clear` says."""
+    meta = cell.metadata.get("nbgrader", {})
+    if cell.cell_type == "raw" and (meta.get("grade") or meta.get("solution")):
+        return "a raw cell can be neither answer nor test; change its type"
+    if meta.get("task") and "points" not in meta:
+        return "a task without points; say how many it is worth"
+    if not is_tests(cell, meta):
+        return ""
+    if AUTOTEST.search(cell.source):
+        return (
+            "AUTOTEST is no test yet; run `nbgrader generate_assignment --source_with_tests`, and import with --source "
+            "source_with_tests"
+        )
+    try:
+        compile(TransformerManager().transform_cell(cell.source), "<tests>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        return f"it is no Python that can be run by itself: {error}; mend it"
+    return ""
 
 
 def _points(cell: NotebookNode) -> bool:

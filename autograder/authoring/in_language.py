@@ -70,31 +70,24 @@ def words(course: Course, language: str, names: Iterable[str]) -> str:
     """The file for kernels: the words in these chapters' pictures, English to translated. Raises CourseError."""
     said: dict[str, str] = {}
     for name in names:
-        said |= _pairs(course, language, name, CODE)
+        if is_translated(course, language, name):
+            said |= _pairs(course, language, name, CODE)
     return json.dumps(said, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def files(course: Course, names: Iterable[str]) -> dict[Path, bytes]:
-    """What students get of these chapters in other languages, from their folder of notebooks. Raises CourseError."""
+    """What students get of these chapters in other languages, from their folder of notebooks, with what lies beside each:
+    there a kernel of these starts. Raises CourseError.
+    """
     found = dict[Path, bytes]()
     for language in catalogue.LANGUAGES:
         translated = [name for name in names if is_translated(course, language, name)]
         for name in translated:
             found[Path(language) / f"{name}.ipynb"] = build.dumps(chapter(course, language, name)).encode()
+            found |= {Path(language) / path: content for path, content in course.beside(name)}
         if translated:
             found[Path(language) / BESIDE] = words(course, language, translated).encode()
     return found
-
-
-def beside(course: Course, names: Iterable[str]) -> dict[Path, bytes]:
-    """What lies beside these chapters' notebooks, for beside their translations: there a kernel of these starts."""
-    places = ((Path(language), name) for name in names for language in catalogue.LANGUAGES)
-    return {
-        folder / path: content
-        for folder, name in places
-        if is_translated(course, folder.name, name)
-        for path, content in course.beside(name)
-    }
 
 
 def write(course: Course, check: bool = False) -> list[str]:
@@ -102,11 +95,7 @@ def write(course: Course, check: bool = False) -> list[str]:
 
     Raises CourseError.
     """
-    ours = [
-        name for name in course.chapters if course.source(name).suffix == ".py"
-    ]  # see build: imported ones have their own
-    found = files(course, course.chapters) | beside(course, ours)
-    wanted = {path.as_posix(): content for path, content in found.items()}
+    wanted = {path.as_posix(): content for path, content in files(course, course.chapters).items()}
     return [f"notebooks/{name}" for name in released.write(course.root / "notebooks", wanted, check)]
 
 

@@ -17,7 +17,7 @@ from autograder.authoring.unboxed import Answered, Found
 from autograder.model.course import Course
 from autograder.probe import listed
 
-__all__ = ["ADDITIONS", "added", "costs"]
+__all__ = ["ADDITIONS", "added", "additions", "costs"]
 
 IMPORT = "import tensorflow as tf"  # of a chapter; where it knows no TensorFlow, an answer in it does not either
 OF_TENSORFLOW = ("tf.print", "a block around it")
@@ -32,8 +32,7 @@ def costs(course: Course, chapter: str, right: Sequence[tuple[str, Answered]]) -
         if each.addition not in ADDITIONS:
             yield f"{each.answer}.harmful: there is no addition {each.addition!r}, but {', '.join(ADDITIONS)}"
         harmful[each.answer].add(each.addition)
-    knows = IMPORT in course.source(chapter).read_text(encoding="utf-8")
-    of_course = [add for add in ADDITIONS if knows or add not in OF_TENSORFLOW]
+    of_course = additions(course, chapter)
     laid = [(name, each, [add for add in of_course if add not in harmful[each.answer]]) for name, each in right]
     laid = [(name, each, adds) for name, each, adds in laid if added(each.source, adds)]
     lost = [row for row, of in zip(laid, _asked(course, chapter, [row[1:] for row in laid]), strict=True) if _lost(of)]
@@ -46,6 +45,12 @@ def costs(course: Course, chapter: str, right: Sequence[tuple[str, Answered]]) -
                 f'exercise "{each.exercise}": {name}, which is right, with {add} earns {min(of.earned):.0%}, and the visible '
                 f"check says {of.visible or 'that it is right'}; mend the check, or list what it does to this answer"
             )
+
+
+def additions(course: Course, chapter: str) -> list[str]:
+    """The names of what a student of a chapter may write; of TensorFlow's only where it knows TensorFlow."""
+    knows = IMPORT in course.source(chapter).read_text(encoding="utf-8")
+    return [each for each in ADDITIONS if knows or each not in OF_TENSORFLOW]
 
 
 def _asked(course: Course, chapter: str, rows: Sequence[tuple[Answered, Sequence[str]]]) -> list[Found]:

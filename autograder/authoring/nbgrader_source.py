@@ -15,15 +15,15 @@ import nbformat
 from nbformat import NotebookNode
 
 from across._process import global_names
-from autograder.authoring import chapter_header, released
+from autograder.authoring import released
 from autograder.model.course import Course, CourseError
 from autograder.model.test_cells import SETTINGS, is_tests
 
 OURS = {"show", "across-skip"}  # tags that mean something here, and meant nothing where the notebook is from
-NAMED = {  # what a source says of its course's settings -> the options of nbgrader's preprocessors
-    "solution": ("begin_solution_delimeter", "end_solution_delimeter"),
-    "hidden": ("begin_test_delimeter", "end_test_delimeter"),
-    "scheme": ("begin_mark_scheme_delimeter", "end_mark_scheme_delimeter"),
+NAMED = {  # what a source says of its course's settings -> nbgrader's preprocessor, and two of its options
+    "solution": ("ClearSolutions", "begin_solution_delimeter", "end_solution_delimeter"),
+    "hidden": ("ClearHiddenTests", "begin_test_delimeter", "end_test_delimeter"),
+    "scheme": ("ClearMarkScheme", "begin_mark_scheme_delimeter", "end_mark_scheme_delimeter"),
 }
 
 
@@ -34,21 +34,18 @@ def release(course: Course, name: str) -> NotebookNode:
     answers = _answers(source)
     for cell in cleared.cells:
         _only_ours(cell, answers)
-    cleared.metadata = nbformat.from_dict({"kernelspec": released.KERNEL, "language_info": {"name": "python"}})
-    settings = source.metadata.get(SETTINGS, {})
-    header = chapter_header.read(course, name, {"across": source.metadata.get("across", {})})
+    settings = _settings(source)
     from_where = {"assignment": settings.get("assignment", name), "notebook": settings.get("notebook", name)}
     cleared.nbformat, cleared.nbformat_minor = 4, 5
-    released.finish(cleared, {"chapter": name, **course.place(name), **header, **from_where})
+    released.finish(course, name, cleared, source.metadata.get("across", {}), **from_where)
     return cleared
 
 
 def solutions(course: Course, name: str) -> dict[str, str]:
     """Return the reference of every answer cell: grade id to source, without the marks of its solution."""
     source = read(course.source(name))
-    marks = _settings(source).get("solution", ("BEGIN SOLUTION", "END SOLUTION"))
     return {
-        cell.metadata.nbgrader.grade_id: _without(cell.source, marks)
+        cell.metadata.nbgrader.grade_id: _without(cell.source, _marks(source))
         for cell in source.cells
         if cell.metadata.get("nbgrader", {}).get("solution")
     }
@@ -57,7 +54,7 @@ def solutions(course: Course, name: str) -> dict[str, str]:
 def solved_lines(course: Course, name: str) -> dict[str, frozenset[int]]:
     """The numbers of the lines of each reference, see `solutions`, that are its author's alone: its solution's regions."""
     source = read(course.source(name))
-    begin, end = _settings(source).get("solution", ("BEGIN SOLUTION", "END SOLUTION"))
+    begin, end = _marks(source)
     made = {}
     for cell in source.cells:
         if not cell.metadata.get("nbgrader", {}).get("solution"):
@@ -90,37 +87,42 @@ def clear(source: NotebookNode, where: str) -> NotebookNode:
     Raises CourseError, which begins with `where`, for what nbgrader refuses.
     """
     from nbgrader import preprocessors as of
+    from nbgrader.nbgraderformat import MetadataValidator
 
-    settings = _settings(source)
-    stubs = {key: settings[key] for key in ("code_stub", "text_stub") if key in settings}
+    settings, validator = _settings(source), MetadataValidator()
+
+    def regions(kind: str, **stubs: Any) -> Any:
+        section, *options = NAMED[kind]
+        return getattr(of, section)(**dict(zip(options, settings.get(kind, ()), strict=False)), **stubs)
+
+    stubs: dict[str, Any] = {key: settings[key] for key in ("code_stub", "text_stub") if key in settings}
     if "code_stub" in stubs:
         stubs["code_stub"] = {"python": stubs["code_stub"]}
-    steps: list[Any] = [
-        of.LockCells(),
-        of.ClearSolutions(**stubs, **_marks(settings, "solution")),
-        of.ClearOutput(),
-        of.ClearHiddenTests(**_marks(settings, "hidden")),
-        of.ClearMarkScheme(**_marks(settings, "scheme")),
-        of.ComputeChecksums(),
-        of.CheckCellMetadata(),
-    ]
-    notebook = copy.deepcopy(source)
-    notebook.metadata["kernelspec"] = nbformat.from_dict(released.KERNEL)
-    for step in steps:
-        try:
-            notebook, _ = step.preprocess(notebook, {})
-        except Exception as error:
-            said = " ".join(str(error).split())[:300]
-            raise CourseError(f"{where}: nbgrader refuses it: {said}; mend the notebook and import it again") from None
+    clears = [regions("solution", **stubs), of.ClearOutput(), regions("hidden"), regions("scheme")]
+    steps: list[Any] = [of.LockCells(), *clears, of.ComputeChecksums()]
+    notebook, at = copy.deepcopy(source), where
+    try:
+        for number, cell in enumerate(notebook.cells, 1):
+            at = f"{where}, {called(cell, number)}"
+            validator.validate_cell(cell)
+            for step in steps:
+                step.preprocess_cell(cell, {"language": "python"}, number)
+        at = where
+        validator.validate_nb(notebook)
+    except Exception as error:
+        said = " ".join(getattr(error, "message", str(error)).split())[:300]
+        raise CourseError(f"{at}: nbgrader refuses it: {said}; mend the notebook and import it again") from None
     return notebook
+
+
+def called(cell: NotebookNode, number: int) -> str:
+    """A cell, as its author finds it."""
+    meta = cell.metadata.get("nbgrader", {})
+    return f'cell "{meta["grade_id"]}"' if meta.get("grade_id") else f"cell {number}"
 
 
 def _settings(source: NotebookNode) -> Mapping[str, Any]:
     return source.metadata.get(SETTINGS, {})
-
-
-def _marks(settings: Mapping[str, Any], which: str) -> dict[str, str]:
-    return dict(zip(NAMED[which], settings[which], strict=True)) if which in settings else {}
 
 
 def _only_ours(cell: NotebookNode, answers: Mapping[str, list[str]]) -> None:
@@ -140,7 +142,6 @@ def _only_ours(cell: NotebookNode, answers: Mapping[str, list[str]]) -> None:
 
 def _answers(source: NotebookNode) -> dict[str, list[str]]:
     """The answer cells that each test cell looks at, by its grade id: those above it that bind a name it reads."""
-    marks = _settings(source).get("solution", ("BEGIN SOLUTION", "END SOLUTION"))
     binds: dict[str, frozenset[str]] = {}
     found = {}
     for cell in source.cells:
@@ -149,10 +150,16 @@ def _answers(source: NotebookNode) -> dict[str, list[str]]:
             reads = global_names.uses(cell.source)
             found[meta["grade_id"]] = [answer for answer, bound in binds.items() if bound & reads]
         elif meta.get("solution") and cell.cell_type == "code":
-            binds[meta["grade_id"]] = global_names.binds(_without(cell.source, marks))
+            binds[meta["grade_id"]] = global_names.binds(_without(cell.source, _marks(source)))
         if meta.get("solution") and meta.get("grade"):
             found[meta["grade_id"]] = [meta["grade_id"]]
     return found
+
+
+def _marks(source: NotebookNode) -> tuple[str, str]:
+    """How a solution's region begins and ends."""
+    begin, end = _settings(source).get("solution", ("BEGIN SOLUTION", "END SOLUTION"))
+    return begin, end
 
 
 def _without(source: str, marks: tuple[str, str]) -> str:

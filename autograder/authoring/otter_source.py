@@ -30,12 +30,11 @@ MARK = re.compile(r"#\s*(?:(BEGIN|END) (QUESTION|PROMPT|SOLUTION|TESTS)|ASSIGNME
 CONFIG = re.compile(r'\A("""|\'\'\')\s*# BEGIN TEST CONFIG\n(.*?)\1;?\s*# END TEST CONFIG\n?', re.DOTALL)
 LINE = re.compile(r"\s*#\s*(SOLUTION(?: NO PROMPT)?|SEED|IGNORE)\s*$")
 INSIDE = re.compile(r"""^\s*(?:["']{3};?)?\s*#\s*(BEGIN|END) (SOLUTION|PROMPT|IGNORE)""")
-OLD = re.compile(r"```\s*(?:\n)?\s*BEGIN (?:QUESTION|ASSIGN)")
 
 
 def is_otters(cells: Sequence[Mapping[str, Any]]) -> bool:
     """Whether these are the cells of a master notebook of `otter assign`."""
-    return any(_mark(cell) for cell in cells) or any(OLD.search(cell["source"]) for cell in cells)
+    return any(_mark(cell) for cell in cells)
 
 
 def convert(notebook: NotebookNode) -> None:
@@ -67,8 +66,6 @@ def convert(notebook: NotebookNode) -> None:
             answers.append(cell)
         elif part == "TESTS":
             tests += [cell] if cell.cell_type == "code" else []
-        elif OLD.search(cell.source):
-            raise CourseError(f"cell {number}: of otter's format before version 1; mark its questions by raw cells")
         else:
             made.append(cell)
     if question:

@@ -10,19 +10,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import nbformat
 from nbformat import NotebookNode
 
 from across._process import needed_cells
-from autograder.model import digests
+from autograder.model import digests, headers
+from autograder.model.course import Course
 from autograder.store import files
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
-def finish(notebook: NotebookNode, ours: Mapping[str, Any]) -> None:
-    """Give a notebook its cell ids and `ours` as the metadata `across`, with the digest of the release."""
-    notebook.metadata["across"] = nbformat.from_dict(dict(ours))
+def finish(course: Course, name: str, notebook: NotebookNode, header: object, /, **more: str) -> None:
+    """Give a chapter's notebook its cell ids and our metadata: the chapter's `header`, `more`, the digest of the release.
+
+    Raises CourseError for a header that is none.
+    """
+    said = msgspec.to_builtins(headers.header(f"solutions/{name}.py, header", header))
+    ours = {"chapter": name, **course.place(name), **said, **more}
+    notebook["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}, "across": ours}
     _give_ids(notebook)
     notebook.metadata["across"]["release"] = release_digest(notebook)
     nbformat.validate(notebook)

@@ -1,4 +1,4 @@
-"""Executing the solved notebooks from top to bottom by papermill: what CI calls on every kind of machine.
+"""Executing the solved notebooks from top to bottom by nbclient: what CI calls on every kind of machine.
 
 A chapter passes if no cell raises and no output holds a warning, a traceback or a line on stderr: what a student would
 have to wonder about; and if each picture is told in words. Kernels are cold and unboxed here: the source is the author's.
@@ -6,7 +6,6 @@ have to wonder about; and if each picture is told in words. Kernels are cold and
 
 from __future__ import annotations
 
-import itertools
 import re
 import tempfile
 import time
@@ -16,9 +15,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from rich.table import Table
 
 from autograder.authoring import build
 from autograder.model.course import Course
@@ -57,39 +56,36 @@ def execute(
     files: Sequence[tuple[str, bytes]] = (),
 ) -> Ran:
     """Execute a notebook in place, in a kernel and a working folder of its own, with `files`, under the seconds of `limits`."""
-    from papermill.engines import papermill_engines
-
-    notebook.metadata["papermill"] = {}
-    for cell in notebook.cells:
-        cell.metadata.setdefault("papermill", {})
-        cell.metadata.setdefault("tags", [])
     started = time.monotonic()
     until = started + limits.notebook_seconds
     problems: list[str] = []
-    done = itertools.count(1)
-    at = [-1]  # the cell that runs; papermill calls the one that killed the kernel completed
+    index = done = 0
     with tempfile.TemporaryDirectory() as folder:
         for path, content in files:
             (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / path).write_bytes(content)
-        options: dict[str, Any] = {
-            "resources": {"metadata": {"path": folder}},
-            "timeout_func": lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic())),
-            "error_on_timeout": None,
-            "extra_arguments": ["--log-level=ERROR"],
-            "on_cell_execute": lambda cell, cell_index, **_: at.append(cell_index),
-            "on_cell_executed": lambda cell, cell_index, **_: on_progress(next(done)),
-        }
+        client = NotebookClient(
+            notebook,
+            kernel_name=notebook.metadata.kernelspec.name,
+            resources={"metadata": {"path": folder}},
+            timeout_func=lambda _cell: max(0.05, min(limits.cell_seconds, until - time.monotonic())),
+            extra_arguments=["--log-level=ERROR"],
+        )
+        client.reset_execution_trackers()
         try:
-            papermill_engines.execute_notebook_with_engine(
-                None, notebook, notebook.metadata.kernelspec.name, progress_bar=False, log_output=False, **options
-            )
+            with client.setup_kernel():
+                for index, cell in enumerate(notebook.cells):
+                    client.execute_cell(cell, index)
+                    done += cell.cell_type == "code"
+                    on_progress(done)
+        except CellExecutionError:
+            pass  # its outputs say so
         except (CellTimeoutError, DeadKernelError) as error:
             what = "the kernel died"
             if isinstance(error, CellTimeoutError):
                 what = "no end within its time limit; see `limits` in the chapter's header"
-            problems.append(f"{_called(at[-1], notebook.cells[at[-1]])}: {what}")
-            notebook.cells[at[-1]].outputs = []  # the interrupt is ours
+            problems.append(f"{_called(index, notebook.cells[index])}: {what}")
+            notebook.cells[index].outputs = []  # the interrupt is ours
     seconds = time.monotonic() - started
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     problems += found(notebook)
@@ -145,18 +141,6 @@ def _picture_slips(output: Mapping[str, Any]) -> Iterator[str]:
             yield f"a picture says {said!r} of itself; give it alt text made of its data"
         elif dump := DUMP.search(said):
             yield f"the alt text of a picture holds values as printed ({dump[0]!r}); say in words what it shows"
-
-
-def table(ran: list[Ran]) -> Table:
-    """Chapter, cells, seconds and result, a row each."""
-    shown = Table("chapter", "result")
-    shown.add_column("cells", justify="right")
-    shown.add_column("seconds", justify="right")
-    for chapter in ran:
-        count = len(chapter.problems)
-        result = f"[red]{count} problem{'s' * (count > 1)}" if count else "[green]ran clean"
-        shown.add_row(chapter.chapter, result, str(chapter.cells), f"{chapter.seconds:.1f}")
-    return shown
 
 
 def _text(output: NotebookNode) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from autograder.authoring import mutants
@@ -37,27 +38,32 @@ def looked_at_with(chapter: Chapter, reference: Answers, answer: str, source: st
     return {each: text for each, text in reference.items() if each in needed} | {answer: source}
 
 
-def trials_of(
-    chapter: Chapter, exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
+def known(
+    exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int, filled: Callable[[str, str], Answers]
 ) -> Iterator[Trial]:
-    """The reference with `seeds` seeds, a blank notebook, and listed answers and mutants of `exercises`, once each.
+    """The reference with `seeds` seeds, a blank notebook, and the answers to `exercises` that `file` lists, once each.
 
-    `file` lists answers, `reference` is the source of each cell.
+    `reference` is the source of each cell, `filled(answer, source)` all answers of who gives this one.
     """
     names = {exercise.name for exercise in exercises}
     for seed in range(1, seeds + 1):
         yield Trial("reference", "", seed, reference)
     yield Trial("blank", "", 1, {})
     for variant in listed.variants(file):
-        if variant.exercise not in names:
-            continue
-        changed = variant.written_over(reference[variant.answer])
-        answers = looked_at_with(chapter, reference, variant.answer, changed)
-        kind = "right" if variant.correct else "wrong"
-        yield Trial(kind, f"{variant.answer}: {variant.name}", LISTED, answers, variant)
+        if variant.exercise in names:
+            answers = filled(variant.answer, variant.written_over(reference[variant.answer]))
+            kind = "right" if variant.correct else "wrong"
+            yield Trial(kind, f"{variant.answer}: {variant.name}", LISTED, answers, variant)
+
+
+def trials_of(
+    chapter: Chapter, exercises: Sequence[Exercise], file: Path, reference: Answers, seeds: int
+) -> Iterator[Trial]:
+    """What is `known` of `exercises`, and a mutant of each answer that is checked, one fault at a time."""
+    filled = partial(looked_at_with, chapter, reference)
+    yield from known(exercises, file, reference, seeds, filled)
     checked = {answer for exercise in exercises if not exercise.manual for answer in exercise.answer_ids}
     for answer, source in reference.items():
         if answer in checked:
             for number, mutant in enumerate(mutants.mutants(answer, source)):
-                answers = looked_at_with(chapter, reference, answer, mutant.source)
-                yield Trial("mutant", f"{answer} {number}", 1, answers, mutant)
+                yield Trial("mutant", f"{answer} {number}", 1, filled(answer, mutant.source), mutant)

@@ -137,17 +137,10 @@ def visible(course: Course, chapter: str, each: Answered) -> str:
                     _BEGUN.clear()
                     _BEGUN[first] = dict(names), tempfile.TemporaryDirectory()
                     shutil.copytree(folder, _BEGUN[first][1].name, dirs_exist_ok=True)
-                if said := _ran(source, cell, names, last=ids[number] == check):
-                    return said
-    return ""
-
-
-def _ran(source: str, cell: Any, names: dict[str, Any], last: bool) -> str:
-    """Run one cell; why it stopped, of the check or of an answer: other cells raise."""
-    try:
-        exec(check_answer.compiled(source, cell.id), names)
-    except BaseException as error:
-        if last or cell.metadata.get("nbgrader", {}).get("solution"):
-            return CROSS + f"{error}"
-        raise
+                try:
+                    exec(check_answer.compiled(source, cell.id), names)
+                except BaseException as error:  # of the check or of an answer it is what is said
+                    if ids[number] == check or cell.metadata.get("nbgrader", {}).get("solution"):
+                        return CROSS + f"{error}"
+                    raise
     return ""

@@ -5,7 +5,7 @@ every other right one pass; nine in ten, and a half, of the reference's mutants 
 judge the same answer differently on other inputs. Each of these is a submission like a student's, graded in the sandbox.
 
 On many seeds, without a box (see `worth`): a wrong rule earns half at most and an answer without a thought nothing. The
-visible check passes what gets full points; which listed wrong answers it passes is told. What is `innocent` costs nothing.
+visible check passes what is right; which listed wrong answers it passes is told. What is `innocent` costs nothing.
 
 Of an imported chapter, which is somebody else's code, nothing runs without a box; which wrong answers its tests accept, and
 what would tell them, is `accepted`.
@@ -16,17 +16,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.authoring import accepted, build, chapter_header, innocent, mutants, unboxed, worth
+from autograder.authoring import accepted, build, innocent, mutants, unboxed, worth
 from autograder.authoring.accepted import Accepted
 from autograder.authoring.mutants import Mutant
 from autograder.authoring.trials import Trial, trials_of
-from autograder.authoring.unboxed import Answered
 from autograder.authoring.worth import Tried
 from autograder.job import forkserver, grade
 from autograder.job.forkserver import InfrastructureError
@@ -39,7 +37,6 @@ from autograder.probe.listed import Variant
 from autograder.submissions.intake import Submission
 
 SEEDS = 20  # for the reference
-OTHER_SEEDS = (2, 3)  # for a mutant that survives its first
 KILLED = 0.95  # of a chapter's mutants, at least
 LIMITS = {  # many times the reference's: a mutant may loop
     "cell_seconds": 20.0,
@@ -47,16 +44,6 @@ LIMITS = {  # many times the reference's: a mutant may loop
     "notebook_seconds": 90.0,
 }
 FULL = (Result.PASSED, Result.MANUAL)
-
-
-@dataclass(frozen=True)
-class Flake:
-    """A check that judged one answer differently on different seeds."""
-
-    test: str
-    answer: str
-    passed: int
-    failed: int
 
 
 @dataclass
@@ -67,7 +54,6 @@ class Verified:
     digest: str
     exercises: int
     tests: int = 0
-    trials: int = 0
     wrong: int = 0
     right: int = 0
     trivial: int = 0  # answers without a thought
@@ -75,10 +61,9 @@ class Verified:
     ticked: list[str] = field(default_factory=list)  # wrong ones that they pass
     faults: list[str] = field(default_factory=list)  # the author's: what, where, how to mend it
     killed: int = 0
-    lucky: list[Mutant] = field(default_factory=list)  # killed, but not on every seed
     survivors: list[Mutant] = field(default_factory=list)
     equivalents: list[tuple[Mutant, str]] = field(default_factory=list)  # and why
-    flakes: list[Flake] = field(default_factory=list)
+    flakes: list[str] = field(default_factory=list)  # checks that judge one answer now so, now so
     accepted: list[Accepted] = field(default_factory=list)  # of an imported chapter
     notes: list[str] = field(default_factory=list)  # what costs nobody points
 
@@ -100,9 +85,7 @@ class Verified:
 
 def complaints(found: Verified) -> Iterator[str]:
     """What is to be mended, a line each."""
-    yield from found.faults
-    for flake in found.flakes:
-        yield f"{flake.test} judges one answer ({flake.answer}) now so, now so: passed {flake.passed}, failed {flake.failed}"
+    yield from (*found.faults, *found.flakes)
     if found.share < KILLED and not found.accepted:
         for mutant in found.survivors:
             yield f"full points for a mutant of {mutant.answer} ({mutant.operator}):\n{mutant.diff}"
@@ -117,7 +100,7 @@ def digest(course: Course, chapter: str) -> str:
 
 def tried(source: str) -> str:
     """A chapter's source without what no answer meets: prose that nobody answers, and reasons for its house figures."""
-    lines = [line for line in source.splitlines() if not chapter_header.WHY.match(line)]
+    lines = [line for line in source.splitlines() if not build.WHY.match(line)]
     cells = re.split(r"^(?=# %%)", "\n".join(lines), flags=re.MULTILINE)
     return "\n".join(cell.strip() for cell in cells if cell.partition("\n")[0].strip() != "# %% [markdown]")
 
@@ -127,16 +110,14 @@ def verify(
     chapter_name: str,
     *,
     seeds: int = SEEDS,
-    workers: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,  # (done, of how many, what)
+    progress: Callable[[int, int, str], None] = lambda *_: None,  # (done, of how many, what)
     exercises: Iterable[str] = (),
     quick: bool = False,
-    mutated: bool = True,
 ) -> Verified:
     """Try the checks of one chapter, or of some of its `exercises`: their listed answers and mutants alone.
 
-    `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks. `mutated`: with
-    mutants, which take most of the time. Of an imported chapter nothing is without a sandbox, and `quick` leaves out mutants.
+    `quick`: only what takes seconds and no sandbox: wrong rules, answers without a thought, visible checks. Of an imported
+    chapter nothing is without a sandbox, and `quick` leaves out mutants, which take most of the time.
 
     Leaves no server running. Raises CourseError, SandboxError, InfrastructureError (after another try).
     """
@@ -148,67 +129,40 @@ def verify(
     looked_at = [known[name] for name in exercises] or list(chapter.exercises)
     file, source = course.listed_file(chapter_name), build.solution_source(course, chapter_name)
     listed.must_fit(file, source, {each.name for each in chapter.exercises})
-    theirs = accepted.is_imported(course, chapter_name)
+    theirs = course.source(chapter_name).suffix == ".ipynb"  # imported
     if theirs or not quick:
         forkserver.launch(course, chapter_name)
     found = Verified(chapter_name, digest(course, chapter_name), len(looked_at))
     found.notes += filter(None, [listed.unlisted(course, chapter_name)])
     if theirs:
-        trials = list(accepted.trials(course, chapter, looked_at, seeds, mutated and not quick))
+        trials = list(accepted.trials(course, chapter, looked_at, seeds, not quick))
     else:
-        every = trials_of(chapter, looked_at, file, source, seeds)
-        trials = [each for each in every if mutated or not isinstance(each.of, Mutant)]
-    again: list[Trial] = []
-    results: dict[Trial, Verdict] = {}
+        trials = list(trials_of(chapter, looked_at, file, source, seeds))
     if not theirs:
-        if progress is not None:
-            progress(0, len(trials), "wrong rules and answers without a thought, unboxed")
+        progress(0, len(trials), "wrong rules and answers without a thought, unboxed")
         _try_unboxed(course, chapter, found, worth.tried(looked_at, file, source, seeds))
         if quick:
             return found
     try:
         rubric = forkserver.make_rubric(course, chapter_name, limits=LIMITS)
-        for wave in (trials, again):
-            if wave is again:  # a mutant that got full points once may have had luck with its inputs
-                again += [
-                    replace(each, seed=seed)
-                    for each in trials
-                    if isinstance(each.of, Mutant) and not theirs and _full(chapter, results[each], each.of)
-                    for seed in OTHER_SEEDS
-                ]
-            for done, (trial, verdict) in enumerate(graded(course, rubric, wave, workers), start=1):
-                results[trial] = verdict
-                if progress is not None:
-                    progress(done, len(wave), f"{trial.kind} {trial.name}")
-        found.trials = len(results)
-        names = {each.name for each in looked_at}
-        _judge(chapter, file, found, [(trial, results[trial]) for trial in (*trials, *again)], names)
+        results: dict[Trial, Verdict] = {}
+        for done, (trial, verdict) in enumerate(graded(course, rubric, trials), start=1):
+            results[trial] = verdict
+            progress(done, len(trials), f"{trial.kind} {trial.name}")
+        results = {trial: results[trial] for trial in trials}
+        _judge(chapter, file, found, results, {each.name for each in looked_at})
         if theirs:
-            _tell_apart(course, rubric, found, {each: results[each] for each in trials})
-            return found
+            _tell_apart(course, rubric, found, results)
+        return found
     finally:
         forkserver.close()
-    survivors = [
-        (exercise.name, mutant)
-        for mutant in found.survivors
-        for exercise in looked_at
-        if mutant.answer in exercise.answer_ids
-    ]
-    seen = [Answered(exercise, mutant.answer, mutant.source, ()) for exercise, mutant in survivors]
-    for (exercise, mutant), each in zip(survivors, unboxed.ask(course, chapter_name, seen), strict=True):
-        if each.visible:
-            found.faults.append(
-                f'exercise "{exercise}": full points for a mutant that the visible check refuses: {each.visible}\n{mutant.diff}'
-            )
-    found.visible += len(seen)
-    return found
 
 
 def _try_unboxed(course: Course, chapter: Chapter, found: Verified, tried: list[Tried]) -> None:
     """Ask the checks of our own author's answers, in no box."""
     asked = list(zip(tried, unboxed.ask(course, chapter.name, [each.asked for each in tried]), strict=True))
     found.faults += [fault for each, of in asked for fault in worth.faults(chapter.checks, each, of)]
-    found.flakes += [Flake(*flake) for each, of in asked for flake in worth.flakes(each, of)]
+    found.flakes += [flake for each, of in asked for flake in worth.flakes(each, of)]
     found.ticked = [each.name for each, of in asked if worth.ticked(each, of)]
     right = [(each.name, each.asked) for each in tried if each.kind in ("reference", "right")]
     found.faults += [f"{chapter.checks}, {cost}" for cost in innocent.costs(course, chapter.name, right)]
@@ -243,14 +197,12 @@ def _full(chapter: Chapter, verdict: Verdict, mutant: Mutant) -> bool:
     return all(marks[name].result in FULL for name in of)
 
 
-def graded(
-    course: Course, rubric: Rubric, trials: Iterable[Trial], workers: int = 0
-) -> Iterator[tuple[Trial, Verdict]]:
-    """The verdict on each of `trials`, as they come, `workers` at once (0: one a core).
+def graded(course: Course, rubric: Rubric, trials: Iterable[Trial]) -> Iterator[tuple[Trial, Verdict]]:
+    """The verdict on each of `trials`, as they come, one a core at once.
 
     Raises SandboxError, InfrastructureError (after another try).
     """
-    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="verify")
+    pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="verify")
     try:
         waiting = {pool.submit(_grade, course, rubric, trial): trial for trial in trials}
         for future in as_completed(waiting):
@@ -268,19 +220,15 @@ def _grade(course: Course, rubric: Rubric, trial: Trial) -> Verdict:
 
 
 def _judge(
-    chapter: Chapter, file: Path, found: Verified, results: list[tuple[Trial, Verdict]], exercises: Set[str]
+    chapter: Chapter, file: Path, found: Verified, results: Mapping[Trial, Verdict], exercises: Set[str]
 ) -> None:
     tests: set[str] = set()
-    seen: dict[tuple[str, str, str], Counter[bool]] = defaultdict(Counter)  # kind, name, test -> passed, how often
-    lives: dict[Mutant, list[bool]] = defaultdict(list)  # whether it survived each seed
-    for trial, verdict in results:
+    for trial, verdict in results.items():
         marks = {mark.exercise: mark for mark in verdict.marks if mark.exercise in exercises}
         for outcome in verdict.evidence.outcomes:
             if outcome.exercise not in exercises:
                 continue
             tests.add(outcome.test)
-            if trial.kind != "mutant":
-                seen[trial.kind, trial.name, outcome.test][outcome.passed] += 1
             if outcome.broke:
                 found.faults.append(
                     f"{chapter.checks}, {outcome.test}: met {outcome.kind} on the {trial.kind} {trial.name} with seed "
@@ -288,16 +236,9 @@ def _judge(
                 )
         found.faults += [f"{chapter.checks}, {said}" for said in _said(file, trial, marks, _claimed(verdict))]
         if isinstance(trial.of, Mutant):
-            lives[trial.of].append(_full(chapter, verdict, trial.of))
-    for mutant, survived in lives.items():
-        _count(file, chapter.checks, found, mutant, survived)
+            _count(file, chapter.checks, found, trial.of, _full(chapter, verdict, trial.of))
     found.faults = list(dict.fromkeys(found.faults))
     found.tests = len(tests)
-    found.flakes += [
-        Flake(test, f"{kind} {name}".strip(), times[True], times[False])
-        for (kind, name, test), times in seen.items()
-        if times[True] and times[False]
-    ]
 
 
 def _claimed(verdict: Verdict) -> dict[str, str]:
@@ -341,15 +282,14 @@ def _says(file: Path, exercise: str, name: str) -> str:
     return next((says for says in named if says), "")
 
 
-def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: list[bool]) -> None:
+def _count(file: Path, checks: str, found: Verified, mutant: Mutant, survived: bool) -> None:
     same = [each for each in listed.equivalents(file) if mutants.same(mutant, each.answer, each.change)]
-    if all(survived) and same:
+    if survived and same:
         found.equivalents.append((mutant, same[0].because))
-    elif all(survived):
+    elif survived:
         found.survivors.append(mutant)
     else:
         found.killed += 1
-        found.lucky += [mutant] * any(survived)
         found.faults += [
             f"{checks}, equivalent {each.change}: a check tells it from the reference; take it out of the list"
             for each in same

@@ -90,10 +90,11 @@ def ticked(each: Tried, of: Found) -> bool:
     return each.kind == "wrong" and not of.visible
 
 
-def flakes(each: Tried, of: Found) -> Iterator[tuple[str, str, int, int]]:
-    """The tests that judge a listed answer now so, now so on the first few seeds: test, answer, how often it passed, failed."""
+def flakes(each: Tried, of: Found) -> Iterator[str]:
+    """The tests that judge a listed answer now so, now so on the first few seeds, a line each."""
     said = [one for one in of.said if one.seed in each.asked.seeds[:FEW] and each.kind in ("wrong", "right")]
     for test in dict.fromkeys(one.test.name for one in said):
         passed = [one.passed for one in said if one.test.name == test]
         if any(passed) and not all(passed):
-            yield test, f"{each.kind} {each.name}", sum(passed), len(passed) - sum(passed)
+            times = f"passed {sum(passed)}, failed {len(passed) - sum(passed)}"
+            yield f"{test} judges one answer ({each.kind} {each.name}) now so, now so: {times}"

@@ -6,13 +6,13 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from autograder.commands.application import AUTHORS, ChapterName, a_file, app, end, opened
-from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
+from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, progress, say, warn
+from autograder.model.amounts import some
 
 if TYPE_CHECKING:
     from autograder.model.course import Course
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel=AUTHORS)
 def new(folder: Annotated[Path, typer.Argument(metavar="COURSE", help="a new folder, or an empty one")]) -> None:
-    """Make the smallest course that grades: a chapter, its checks, listed answers, CI, a notebook that was handed in.
+    """Make the smallest course that grades: a chapter, its checks, listed answers, a notebook that was handed in.
 
     For example: autograder new algebra. Then change what it wrote: see docs/adding-a-course.md.
     """
@@ -49,7 +49,7 @@ def build(
     stale = [f"notebooks/{name}" for name in builder.build(course, check=check)]
     stale += in_language.write(course, check=check)
     for file in stale:
-        console.print(f"{'stale' if check else 'built'}: {file}", highlight=False)
+        say(f"{'stale' if check else 'built'}: {file}")
     if check and stale:
         end(AUTHOR, "notebooks/ is older than solutions/; run `autograder build` and commit what it writes")
     for said in filter(None, (listed.unlisted(course, name) for name in course.chapters)):
@@ -94,15 +94,16 @@ def run(
     course = opened(context)
     if not (names := [course.full_name(name) for name in chapters or course.chapters]):
         end(AUTHOR, "solutions/ has no chapter to run")
-    ran = []
+    problems = 0
     for name in names:
         with progress(f"running {name}") as advance:
-            ran.append(runner.run(course, name, advance))
-    console.print(runner.table(ran))
-    for each in ran:
-        for problem in each.problems:
-            console.print(f"[bold red]{each.chapter}[/], {escape(problem)}", highlight=False, soft_wrap=True)
-    sys.exit(AUTHOR if any(each.problems for each in ran) else OK)
+            ran = runner.run(course, name, advance)
+        for problem in ran.problems:
+            warn(name, problem)
+        problems += len(ran.problems)
+        clean = some(len(ran.problems), "problem") if ran.problems else "ran clean"
+        say(f"{name}: {clean}, {some(ran.cells, 'cell')} in {ran.seconds:.1f} s")
+    sys.exit(AUTHOR if problems else OK)
 
 
 @app.command(rich_help_panel=AUTHORS)
@@ -122,7 +123,8 @@ def check(
     course = opened(context)
     source = None if answer is None else answer.read_text(encoding="utf-8")
     found = check_answer.check(course, course.full_name(chapter), exercise, source, range(1, seeds + 1))
-    console.print(check_answer.table(found))
+    for line in check_answer.lines(found):
+        say(line)
     sys.exit(OK if all(each.passed for each in found) else INFRASTRUCTURE)
 
 
@@ -133,13 +135,9 @@ def verify(
         list[str] | None, typer.Argument(help="all by default; one may be followed by some of its exercises")
     ] = None,
     seeds: Annotated[int, typer.Option(help="on how many the reference is graded", min=1)] = 20,
-    workers: Annotated[int, typer.Option(help="answers graded at once; 0: one a core", min=0)] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="only chapters that changed since docs/checks.md")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="no sandbox, no mutants: half a minute; minutes where checks start clusters")
-    ] = False,
-    no_mutants: Annotated[
-        bool, typer.Option("--no-mutants", help="listed answers and their sentences, in the sandbox: a few minutes")
     ] = False,
 ) -> None:
     """Test the checks themselves: reference, blank, listed answers and mutants of each chapter.
@@ -157,27 +155,19 @@ def verify(
     asked = _with_exercises(course, chapters or course.chapters)
     if changed:
         known = checks_page.digests(course)
-        asked = {name: some for name, some in asked.items() if known.get(name) != verifier.digest(course, name)}
-    found, written = [], False
-    for name, some in asked.items():
+        asked = {name: of for name, of in asked.items() if known.get(name) != verifier.digest(course, name)}
+    good = True
+    for name, of in asked.items():
         with progress(f"verifying {name}") as advance:
-            how: dict[str, Any] = {"seeds": seeds, "workers": workers, "exercises": some}
-            how |= {"quick": quick, "mutated": not no_mutants}
-            found.append(verifier.verify(course, name, progress=advance, **how))
-        whole = seeds >= verifier.SEEDS and not (some or quick or no_mutants)
-        if whole and found[-1].good:  # at once: the next takes minutes
-            written = bool(checks_page.write(course, found[-1:]))
-    if found:
-        console.print(checks_page.table(found))
-    for each in found:
-        for said in (*each.accepted, *each.notes):
-            say(f"{each.chapter}: {said}")
-        for said in verifier.complaints(each):
-            warn(each.chapter, said)
-    if written:
-        say(f"written: {checks_page.path(course)}")
-    good = all(each.good for each in found)
-    if found and good:
+            found = verifier.verify(course, name, seeds=seeds, progress=advance, exercises=of, quick=quick)
+        for said in (checks_page.line(found), *found.accepted, *found.notes):
+            say(f"{name}: {said}")
+        for said in verifier.complaints(found):
+            warn(name, said)
+        if found.good and seeds >= verifier.SEEDS and not (of or quick):  # at once: the next takes minutes
+            say(f"written: {checks_page.write(course, found)}")
+        good = good and found.good
+    if asked and good:
         say("nothing is to be mended")
     sys.exit(OK if good else AUTHOR)
 

@@ -15,6 +15,7 @@ import typer
 from autograder.commands.application import INSTRUCTORS, app, end, opened
 from autograder.commands.terminal import INFRASTRUCTURE, say
 
+DEADLINE = 600  # seconds
 EXPECTED = {"reference": ("passed", "manual"), "blank": ("blank", "manual")}  # student -> verdicts
 
 
@@ -22,7 +23,6 @@ EXPECTED = {"reference": ("passed", "manual"), "blank": ("blank", "manual")}  # 
 def doctor(
     context: typer.Context,
     chapter: Annotated[str, typer.Argument(help="by default the course's first")] = "",
-    seconds: Annotated[int, typer.Option(help="the deadline of it all", min=1)] = 600,
 ) -> None:
     """Grade a chapter's own answers and its blank: box, kernel, checks, gradebook and pages, into a folder that goes again.
 
@@ -41,9 +41,9 @@ def doctor(
         command = [sys.executable, "-m", "autograder", "--course", str(course.root), "grade", name]
         command += ["--submissions", str(submitted), "--out", str(out)]
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
         except subprocess.TimeoutExpired:
-            end(INFRASTRUCTURE, f"{name} was not graded in {seconds} s; `across doctor` says what this machine has")
+            end(INFRASTRUCTURE, f"{name} was not graded in {DEADLINE} s; `across doctor` says what this machine has")
         wrong = [f"grade ended with exit code {ran.returncode}"] if ran.returncode else _wrong(out)
         pages = len([*(out / "feedback").rglob("*.html")])
     if wrong:

@@ -125,26 +125,23 @@ class Watching:
         from autograder.store import files
 
         with files.only_watcher(self.request.out, self.request.chapter):
-            return self._to_the_end(arrivals)
+            from autograder.engine import class_run
 
-    def _to_the_end(self, arrivals: Iterator[HandedIn]) -> int:
-        from autograder.engine import class_run
+            self._watch()
+            while found := self._next(arrivals):
+                self._batch(found)
+            self.idle()
+            class_run.close()
+        console.print(f"watched: {self.batches} batch{'' if self.batches == 1 else 'es'} graded", highlight=False)
+        return self.code
 
-        self._watch()
-        while True:
-            try:
-                found = next(arrivals, None)
-            except Interrupted:
-                if self._pending():
-                    raise
-                found = None
-            if found is None:
-                self.idle()
-                class_run.close()
-                batches = f"{self.batches} batch{'' if self.batches == 1 else 'es'}"
-                console.print(f"watched: {batches} graded", highlight=False)
-                return self.code
-            self._batch(found)
+    def _next(self, arrivals: Iterator[HandedIn]) -> HandedIn | None:
+        try:
+            return next(arrivals, None)
+        except Interrupted:
+            if self._pending():
+                raise
+        return None
 
     def _batch(self, found: HandedIn) -> None:
         from autograder.submissions import arrivals
@@ -232,13 +229,9 @@ def grade_to_the_end(request: Request) -> int:
     from autograder.store import files
 
     with files.only_writer(request.out):
-        return _graded(request)
-
-
-def _graded(request: Request) -> int:
-    class_ = _Class()
-    _verdicts(request, class_)
-    return _tell_class(request, class_)
+        class_ = _Class()
+        _verdicts(request, class_)
+        return _tell_class(request, class_)
 
 
 def _verdicts(request: Request, class_: _Class, into: Path | None = None) -> ClassResult:

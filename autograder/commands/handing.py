@@ -40,15 +40,13 @@ def release(
 
     For example: autograder release 03 --out handout
     """
-    from autograder.release import bundle, pins
+    from autograder.release import bundle
 
     course = opened(context)
     name = course.full_name(chapter)
     address = published_at(course, published)
     written = bundle.release(course, name, out, solutions=solutions, due=due, published=address)
     say(f"released: {name}, {len(written)} files in {out}; try it: cd {out} && uv run across lab")
-    if others := pins.others_here(pins.read(bundle.library_source().parent)):
-        warn("not as released", f"here are {', '.join(others)}; grade by what `uv sync` installs", "yellow")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -88,12 +86,14 @@ def export(
     Exit code 2: somebody's mark is not in the file; who, and the mend, is printed, and all others are in it.
     """
     from autograder.export import canvas as canvas_file
+    from autograder.export import gradescope as gradescope_zip
     from autograder.export import moodle as moodle_file
     from autograder.export import spreadsheet
     from autograder.export.filling import Filled
     from autograder.export.people import People
     from autograder.export.totals import TERM, counted, of_term
     from autograder.store import files
+    from autograder.submissions.filenames import Names
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
         table = "OUT/totals.csv is the table for any other system"
@@ -119,10 +119,15 @@ def export(
     if waiting:
         there = [each for _, found in class_ for each in found if not each.not_yet(waiting)]
         _say_open([each for each in there if each.unread + each.waiting])
-    if not (source := canvas or moodle):
-        assert gradescope
-        _replayed(gradescope, out, *class_[0], submissions, roster, name_pattern, waiting)
-        return
+    if gradescope:
+        if submissions is None:
+            needs = "--gradescope needs --submissions, what was graded"
+            end(AUTHOR, f"{needs}: a mark goes by the notebook that was handed in")
+        made = gradescope_zip.write(gradescope, out, *class_[0], submissions, roster, Names(name_pattern, ""), waiting)
+        say(f"{gradescope}: of {some(made.pages, 'student')}")
+        sys.exit(_left_out(made.troubles))
+    source = canvas or moodle
+    assert source
     everyone = {total.student for _, found in class_ for total in found}
     people, filled = People(out, everyone, roster), Filled(scale, waiting)
     if canvas:
@@ -174,27 +179,6 @@ def _say_open(found: list[Total]) -> None:
         warn("exported", f"{each.student}, {each.chapter}: {'; '.join(why)}; {stands}", "yellow")
     if len(found) > LISTED:
         warn("exported", f"{len(found) - LISTED} more of that kind", "yellow")
-
-
-def _replayed(
-    path: Path,
-    out: Path,
-    chapter: Chapter,
-    class_: list[Total],
-    submissions: Path | None,
-    roster: Path | None,
-    name_pattern: str,
-    waiting: bool,
-) -> None:
-    from autograder.export import gradescope
-    from autograder.submissions.filenames import Names
-
-    if submissions is None:
-        end(AUTHOR, "--gradescope needs --submissions, what was graded: a mark goes by the notebook that was handed in")
-    names = Names(name_pattern, "")
-    made = gradescope.write(path, out, chapter, class_, submissions, roster, names, waiting)
-    say(f"{path}: of {some(made.pages, 'student')}")
-    sys.exit(_left_out(made.troubles))
 
 
 def _left_out(troubles: list[str]) -> int:

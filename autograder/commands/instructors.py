@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,10 +15,6 @@ from autograder.commands import grading
 from autograder.commands.application import INSTRUCTORS, ChapterName, Out, a_file, app, end, opened, spelled
 from autograder.commands.terminal import AUTHOR, INFRASTRUCTURE, OK, console, progress, say, warn
 from autograder.model.amounts import some
-
-if TYPE_CHECKING:  # these import what takes seconds
-    from autograder.term.counting import Line
-    from autograder.term.rules import Rules
 
 
 @app.command(rich_help_panel=INSTRUCTORS)
@@ -64,7 +60,6 @@ def grade(
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
     layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
-    watch_for: Annotated[float | None, typer.Option(help="grade what arrives, for so many seconds", min=0)] = None,
     release_feedback: Annotated[
         bool, typer.Option("--release-feedback", help="with --watch on an exchange: pages go back into it at once")
     ] = False,
@@ -83,7 +78,6 @@ def grade(
     """
     course = opened(context)
     name = course.full_name(chapter)
-    watch = watch or watch_for is not None
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
         end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
@@ -145,7 +139,7 @@ def grade(
 
                 into = into_exchange.folder(submissions)
             watching = grading.Watching(request, into)
-            which |= {"seconds": watch_for, "complain": partial(warn, "waiting", colour="yellow")}
+            which["complain"] = partial(warn, "waiting", colour="yellow")
             sys.exit(watching.to_the_end(arrivals.batches(submissions, full, idle=watching.idle, **which)))
         # held before the class is gathered: what was handed in while this waited is newer than what was gathered before
         with nullcontext() if dry_run else grading.held(out), downloads.gathered(submissions, full, **which) as found:
@@ -193,14 +187,20 @@ def term(
     """
     from autograder.gradebook import late_penalty, record, released
     from autograder.model.course import near
-    from autograder.report import term_page
+    from autograder.report import term_lines, term_page
     from autograder.term import counting, kept
     from autograder.term import rules as rules_of
 
     course = opened(context)
     read = rules_of.read(rules, course.full_name)
     if student:
-        return _say_total(out, kept.lines(out, course.id, read), read, student)
+        named = {line.student: line for line in kept.lines(out, course.id, read)}
+        if student not in named:
+            end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
+        for part in term_lines.parts(named[student], read, late_penalty.zone(out)):
+            for said in (part.head, *(f"  {line}" for line in part.said)):
+                say(said)
+        return
     with grading.held(out):  # before it is counted: a batch changes marks
         lines, zone = kept.lines(out, course.id, read), late_penalty.zone(out)
         kept.keep(out, rules)
@@ -216,20 +216,6 @@ def term(
         mend = near(who, {line.student for line in lines})
         warn("nobody", f"{rules}: sections.{section}.students: {who!r} is in no class; {mend}")
     sys.exit(AUTHOR if strangers else OK)
-
-
-def _say_total(out: Path, lines: list[Line], rules: Rules, student: str) -> None:
-    from autograder.gradebook import late_penalty
-    from autograder.model.course import near
-    from autograder.report import term_lines
-
-    named = {line.student: line for line in lines}
-    if student not in named:
-        end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
-    for part in term_lines.parts(named[student], rules, late_penalty.zone(out)):
-        say(part.head)
-        for said in part.said:
-            say(f"  {said}")
 
 
 @app.command(rich_help_panel=INSTRUCTORS)

@@ -11,22 +11,25 @@
     DIR/colab/NAME.ipynb, DIR/binder/    where it is said to which repository the folder is pushed: see `elsewhere`
 
 Before anything is written the notebook is built anew and compared, and what would be handed out is searched for every
-reference, listed answer and check (`leaks`). A new folder comes whole or not at all; to one that has chapters of the course
-already another one is added, or the same one again (`together`).
+reference, listed answer and check (`leaks`). To a folder that has chapters of the course already another one is added, or the
+same one again: its README lists them all, and its pyproject.toml says whose it is, `[tool.across.released]`.
 """
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import nbformat
 
@@ -36,9 +39,11 @@ from autograder.authoring import build, in_language
 from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
-from autograder.release import elsewhere, leaks, pins, readme, together
-from autograder.release.pins import LIBRARY
+from autograder.release import elsewhere, leaks, readme
 
+LIBRARY = "across-tensorflow"
+EXPORT = ("export", "--frozen", "--offline", "--quiet", "--package", LIBRARY, "--all-extras", "--no-emit-workspace")
+BARE = ("--no-hashes", "--no-annotate", "--no-header")
 JUNK = ("__pycache__", "*.pyc", "*.egg-info", ".*")
 
 
@@ -49,7 +54,6 @@ def release(
     *,
     solutions: bool = False,
     due: str | None = None,
-    now: datetime | None = None,
     published: Address | None = None,
 ) -> list[Path]:
     """Write the bundle of chapter `name` into the folder `out`, new or with chapters of the course; return the files of it.
@@ -61,14 +65,14 @@ def release(
     in it, and solutions before the deadline; OSError.
     """
     out = Path(out).absolute()
-    there = together.read(course, out)
+    there = _there(course, out)
     if out.is_relative_to(course.root) and any(
         out.is_relative_to(course.root / part) for part in ("solutions", course.checks, "notebooks")
     ):
         raise CourseError(f"--out {out}: that is a folder of the course's own; give one elsewhere")
     chapter = course.chapter(name)
     if solutions:
-        _over(name, due or chapter.due, now or datetime.now(UTC))
+        _over(name, due or chapter.due)
     notebook = build.release(course, name)
     released = build.dumps(notebook)
     if course.notebook(name).read_text(encoding="utf-8") != released:
@@ -79,20 +83,20 @@ def release(
     solved = there.solved | ({name} if solutions else set())
     published = published or there.published
     library = library_source()
-    versions = pins.read(library.parent)
+    versions = locked(library.parent)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
         new = Path(aside) / "new"
         answers = new / "notebooks" / "solutions" / f"{name}.ipynb"
         _put(new / "README.md", readme.text(course, [*map(course.chapter, names)], solved, published))
-        _put(new / "pyproject.toml", _project(course, names, library, versions, published))
+        _put(new / "pyproject.toml", _project(course, library, versions, published))
         _put(new / "constraints.txt", "\n".join(versions) + "\n")
         _put(new / "environment.yml", _conda(course, library))
         _put(new / "notebooks" / f"{name}.ipynb", released)
         for path, content in in_language.files(course, [name]).items():
-            said = together.words(out / "notebooks" / path, content.decode()) if path.name == BESIDE else content
+            said = in_language.words(course, path.parent.name, names) if path.name == BESIDE else content
             _put(new / "notebooks" / path, said)
-        for path, content in {**dict(chapter.files), **in_language.beside(course, [name])}.items():
+        for path, content in chapter.files:
             _put(new / "notebooks" / path, content)
         if solutions:
             _put(answers, build.dumps(build.solved(course, name)))
@@ -120,31 +124,73 @@ def release(
             says = "\n".join(f"{name}: {line}; take it out, students would have it" for line in found)
             raise CourseError(f"nothing was released:\n{says}")
         files = sorted(out / path.relative_to(new) for path in new.rglob("*") if path.is_file())
-        if not there.new:
-            together.join(new, out)
-            return files
-        new.chmod(0o755)
-        if out.exists():
-            out.rmdir()
-        os.rename(new, out)
+        _join(new, out)
     return files
 
 
-def _over(name: str, due: str, now: datetime) -> None:
+def _over(name: str, due: str) -> None:
     """Refuse the answers of a chapter that may still be handed in."""
     if not due:
         raise CourseError(
             f"--solutions: nothing says when {name} was due; add --due, with an offset: 2026-11-30T23:59+01:00"
         )
     when = datetime.fromisoformat(headers.date(f"--due {due!r}", due))
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    if now < when:
+    if datetime.now(UTC) < when:
         raise CourseError(f"--solutions: {name} is due {when.isoformat()}; release its answers after that")
 
 
 def _put(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """What a folder holds already of a course."""
+
+    chapters: tuple[str, ...] = ()  # in the course's order
+    solved: frozenset[str] = frozenset()  # those whose answers are there
+    published: Address | None = None  # where it is pushed to, as was said when it was written last
+
+
+def _there(course: Course, out: Path) -> _Folder:
+    """What of `course` is in the folder `out`. Raises CourseError for one that holds something else."""
+    if not out.exists() or (out.is_dir() and all(each.name == ".git" for each in out.iterdir())):
+        return _Folder()
+    try:
+        said = tomllib.loads((out / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["across"]["released"]
+        whose, published = said["course"], said.get("published", "")
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CourseError(f"--out {out}: there is something already; give a new folder, or delete that one") from None
+    if whose != course.id:
+        raise CourseError(f"--out {out}: holds chapters of the course {whose!r}; give another folder")
+    notebooks = out / "notebooks"
+    return _Folder(
+        tuple(name for name in course.chapters if (notebooks / f"{name}.ipynb").is_file()),
+        frozenset(name for name in course.chapters if (notebooks / "solutions" / f"{name}.ipynb").is_file()),
+        Address.read(f"{out / 'pyproject.toml'}: published:", published) if published else None,
+    )
+
+
+def _join(new: Path, out: Path) -> None:
+    """Put the files below `new` into the folder `out`, each at once; what is the same is not written. Raises OSError.
+
+    The library is replaced as a whole: a module that is gone must not stay. What else lies there is nobody's here to touch, as
+    `.git` of the repository that the folder is pushed from.
+    """
+    wanted = {path.relative_to(new) for path in new.rglob("*") if path.is_file()}
+    for path in sorted(wanted):
+        place = out / path
+        if place.is_file() and filecmp.cmp(new / path, place, shallow=False):
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = place.with_name(f".{place.name}.{os.getpid()}")
+        shutil.copy(new / path, aside)
+        os.replace(aside, place)
+    for place in sorted((out / "lib").rglob("*.*")):
+        gone = place.is_file() and place.relative_to(out) not in wanted
+        if gone and "__pycache__" not in place.parts and not any(part.endswith(".egg-info") for part in place.parts):
+            place.unlink()
 
 
 def library_source() -> Path:
@@ -155,6 +201,23 @@ def library_source() -> Path:
             f"{folder}: the source of the library `{LIBRARY}` is not there; run `autograder release` in a checkout"
         )
     return folder
+
+
+@cache
+def locked(checkout: Path) -> tuple[str, ...]:
+    """The versions that the lock has of what students install, for every Python and system that it knows: a line for each, as
+    `numpy==2.4.6 ; MARKER`.
+
+    As constraints, so a release is installed from whichever index or mirror its reader's uv, pip or conda asks, in these
+    versions. Raises CourseError where uv is not there, or the checkout has no lock.
+    """
+    if not (uv := os.environ.get("UV") or shutil.which("uv")):  # `uv run` says where it is
+        raise CourseError("uv says what students install, and is not there; install it: pip install uv")
+    done = subprocess.run([uv, *EXPORT, *BARE], cwd=checkout, capture_output=True, text=True)
+    if done.returncode:
+        says = f"{checkout}: uv.lock says what students install, and cannot be read: {done.stderr.strip()}"
+        raise CourseError(f"{says}; run `autograder release` in a checkout")
+    return tuple(done.stdout.splitlines())
 
 
 def _conda(course: Course, library: Path) -> str:
@@ -173,39 +236,20 @@ dependencies:
 """
 
 
-def _project(
-    course: Course, names: Sequence[str], library: Path, versions: Sequence[str], published: Address | None
-) -> str:
-    """The bundle's pyproject.toml: lib/handout.toml's, for these chapters and with the lock's versions.
+def _project(course: Course, library: Path, versions: Sequence[str], published: Address | None) -> str:
+    """The bundle's pyproject.toml: that of lib/handout.toml, with the course's name and the lock's versions.
 
     Each chapter needs the library, which has all that any of them needs.
     """
-    said: dict[str, Any] = tomllib.loads((library / "handout.toml").read_text(encoding="utf-8"))
-    project, uv = said["project"], said["tool"]["uv"]
-    extras = "".join(f"{extra} = {json.dumps(needs)}\n" for extra, needs in project["optional-dependencies"].items())
-    source = uv["sources"][LIBRARY]
-    what = f"{course.id}-{names[0]}" if len(names) == 1 else f"{course.id}-chapters"
-    these = "this chapter: the library beside it, in the versions that it is"
-    if len(names) > 1:
-        these = "these chapters: the library beside them, in the versions that they are"
+    _, _, said = (library / "handout.toml").read_text(encoding="utf-8").partition("[project]\n")
+    said = said.partition("[tool.across]")[0].replace(
+        '"across-course"', json.dumps(f"{course.id}-chapters".replace("_", "-"))
+    )
+    said = said.replace("[tool.uv]", f"[tool.uv]\nconstraint-dependencies = {json.dumps(versions, indent=4)}")
     pushed = f"published = {json.dumps(f'{published.url}@{published.ref}')}\n" if published else ""
-    return f"""# What students install for {these} graded with.
+    return f"""# What students install for these chapters: the library beside them, in the versions that they are graded with.
 [project]
-name = {json.dumps(what.replace("_", "-"))}
-version = {json.dumps(project["version"])}
-requires-python = {json.dumps(project["requires-python"])}
-dependencies = {json.dumps(project["dependencies"])}
-
-[project.optional-dependencies]
-{extras}
-[tool.uv]
-package = {json.dumps(uv["package"])}
-constraint-dependencies = {json.dumps(versions, indent=4)}
-
-[tool.uv.sources]
-{LIBRARY} = {{ path = {json.dumps(source["path"])}, editable = {json.dumps(source["editable"])} }}
-
-[tool.across.released]
+{said}[tool.across.released]
 course = {json.dumps(course.id)}
 title = {json.dumps(course.title, ensure_ascii=False)}
 {pushed}"""

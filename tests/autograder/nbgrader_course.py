@@ -116,12 +116,6 @@ def rows(course: Course, chapter: str, out: Path) -> dict[tuple[str, str], recor
     return {(row.student, row.exercise): row for row in record.rows(out, course.chapter(chapter))}
 
 
-def graded(course: Course, chapter: str, submissions: Path, out: Path) -> dict[tuple[str, str], record.Row]:
-    """Grade by the command; the rows by student and exercise."""
-    autograder("--course", course.root, "grade", chapter, "--submissions", submissions, "--out", out)
-    return rows(course, chapter, out)
-
-
 def grade_here(course: Course, chapter: str, submissions: Path, out: Path) -> None:
     """Grade in this process, feedback and report too; its warm servers live on."""
     courses.graded(course, chapter, submissions, out)

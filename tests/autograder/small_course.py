@@ -48,6 +48,8 @@ assert shift(1, 2) == 3, "1 and 2 more is 3"
 # Because.
 # ### END SOLUTION
 """
+LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
+LEAKY = SOURCE.replace("    return 2 * x", LONG)  # with a reference that is too long to stand anywhere by chance
 CODE = SOURCE[: SOURCE.index("# %% [markdown] answer")]  # without its prose: 5 points, none of them by hand
 CHECKS = """\
 import numpy as np
@@ -100,7 +102,6 @@ def command(
     """Run `autograder` on the course at `root`, in this process: the servers that it starts stay warm for the next one.
 
     Fails with what was said where it does not end with `code`, unless that is None.
-    What only a process of its own shows (signals, an exit by itself) is tried by `process`.
     """
     call = ["autograder", *(["--course", str(root)] if root else []), *map(str, arguments)]
     said, complained, ended = io.StringIO(), io.StringIO(), 0
@@ -119,9 +120,3 @@ def command(
                 signal.signal(number, handler)
     assert code in (ended, None), said.getvalue() + complained.getvalue()
     return subprocess.CompletedProcess(call, ended, said.getvalue(), complained.getvalue())
-
-
-def process(*arguments: object, root: Path) -> subprocess.CompletedProcess[str]:
-    """The same in a process of its own, which imports everything and starts servers of its own: 5 s."""
-    call = [sys.executable, "-m", "autograder", "--course", str(root), *map(str, arguments)]
-    return subprocess.run(call, capture_output=True, text=True, timeout=180, check=False)

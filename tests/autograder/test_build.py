@@ -16,10 +16,8 @@ from PIL import Image
 
 import translate
 from autograder.authoring import build, in_language
-from autograder.job.assemble import SKIP, assemble
 from autograder.model.course import Course, CourseError, find, text
 from autograder.report import words
-from autograder.submissions.intake import Submission
 
 NAME = "90_tiny"
 SOURCE = """\
@@ -141,15 +139,6 @@ def test_nbgrader_finds_checksums_locks_and_an_unanswered_explanation(course: Co
     assert determine_grade(cell(solved, "explain")) == (None, 3.0)
 
 
-def test_building_twice_gives_the_same_bytes(course: Course):
-    build.build(course)
-    first = course.notebook(NAME).read_bytes()
-    assert build.build(course) == []
-    course.notebook(NAME).unlink()
-    build.build(course)
-    assert course.notebook(NAME).read_bytes() == first
-
-
 def test_a_cell_keeps_its_id_when_another_is_put_before_it(write: Write):
     course = write(SOURCE)
     before = {c.id for c in build.release(course, NAME).cells}
@@ -157,14 +146,6 @@ def test_a_cell_keeps_its_id_when_another_is_put_before_it(write: Write):
     after = [c.id for c in build.release(course, NAME).cells]
     assert before < set(after)
     assert len(after) == len(set(after)) == len(before) + 1
-
-
-def test_the_digest_names_the_release_and_follows_every_change(write: Write):
-    course = write(SOURCE)
-    notebook = build.release(course, NAME)
-    assert notebook.metadata.across.release == build.release_digest(notebook)
-    course = write(SOURCE.replace("points=2", "points=4"))
-    assert build.release(course, NAME).metadata.across.release != notebook.metadata.across.release
 
 
 def test_check_says_which_notebook_is_stale_and_writes_nothing(write: Write):
@@ -212,15 +193,6 @@ def test_check_says_which_notebook_has_no_source(course: Course):
     stray.write_bytes(course.notebook(NAME).read_bytes())
     with pytest.raises(CourseError, match=r"91_gone\.ipynb: has no source in solutions/; delete it"):
         build.build(course, check=True)
-
-
-def test_no_cell_tagged_show_is_executed_for_the_reference(course: Course):
-    build.build(course)
-    submission = Submission(NAME, NAME, build.solution_source(course, NAME))
-    executed = [
-        c.source for c in assemble(submission, course.chapter(NAME)).cells if SKIP in c.metadata.get("tags", [])
-    ]
-    assert any("drawing" in source for source in executed)
 
 
 DOT = b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

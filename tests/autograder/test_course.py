@@ -89,7 +89,6 @@ def test_a_date_that_yaml_reads_itself_is_the_same_date(tmp_path: Path):
         ({"limits": "{pids: many}"}, "limits: pids: 'many'; write a whole number of at least 1"),
         ({"limits": "{cell_seconds: .nan}"}, "limits: cell_seconds: nan; write a number"),
         ({"checker": "{cells: 3}"}, "checker: no limit 'cells'"),
-        ({"allowed_ops": "[Bincount]"}, "allowed_ops: graphs are TensorFlow's; add it to preload in .*course.toml"),
         ({"gpus": "3"}, "gpus: 3; write 0, 1, 2 or 4"),
         ({"gpus": "true"}, "gpus: True; write"),
         ({"devices": "0"}, "devices: 0; write how many devices it can use"),
@@ -121,11 +120,6 @@ def test_a_slip_in_course_toml_names_the_file_the_key_and_the_mend(tmp_path: Pat
     (tmp_path / "course.toml").write_text(f'title = "Tiny"\n{line}\n')
     with pytest.raises(CourseError, match=f"{tmp_path}/course.toml: {says}"):
         Course.read(tmp_path)
-
-
-def test_an_operation_that_tensorflow_does_not_have_is_a_slip(tmp_path: Path):
-    with pytest.raises(CourseError, match="no operation 'Bincont'; did you mean Bincount"):
-        courses.write(tmp_path, NAME, headed(allowed_ops="[Bincont]"), preload=["tensorflow"])
 
 
 def test_chapters_that_are_listed_are_the_course_in_that_order(tmp_path: Path):

@@ -131,7 +131,6 @@ def test_it_is_graded_and_its_solution_has_every_point(imported, tmp_path: Path)
         ([raw("# BEGIN QUESTION\npoints: 1"), raw("# END QUESTION")], "cell 1: a question without a name"),
         ([raw("# BEGIN QUESTION\nname: q1")], 'question "q1" has no end'),
         ([raw("# BEGIN TESTS")], "cell 1: `# BEGIN TESTS` outside of a question"),
-        ([nb.cell("```\nBEGIN QUESTION\nname: q1\n```", "markdown")], "cell 1: of otter's format before version 1"),
     ],
 )
 def test_what_is_no_master_notebook_is_named_with_its_cell(tmp_path: Path, cells: list, says: str):

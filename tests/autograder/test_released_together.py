@@ -10,7 +10,7 @@ from pathlib import Path
 
 import courses
 import pytest
-from small_course import CHECKS, NAME, SOURCE, command
+from small_course import CHECKS, LEAKY, LONG, NAME, SOURCE, command
 
 from autograder.model.address import Address
 from autograder.model.course import Course, find
@@ -59,7 +59,7 @@ def test_the_readme_lists_both_and_what_lies_there_besides_stays(course: Course,
     assert project["project"]["name"] == f"{course.id}-chapters"
     now = state(out)
     assert {path for path in now if path not in alone} == {f"notebooks/{NAME}.ipynb", ".git/HEAD", "notebooks/mine.md"}
-    assert {path for path in alone if now[path] != alone[path]} == {"README.md", "pyproject.toml"}
+    assert {path for path in alone if now[path] != alone[path]} == {"README.md"}
 
 
 def test_in_whatever_order_they_come_the_folder_is_the_same_and_the_same_again_changes_nothing(
@@ -101,13 +101,9 @@ def test_the_address_is_known_from_then_on_and_both_have_their_links(course: Cou
 
 
 def test_an_answer_of_a_chapter_that_is_there_already_is_no_more_handed_out_by_another(course: Course, tmp_path: Path):
-    long = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
-    leaky = SOURCE.replace("    return 2 * x", long)
-    root = tmp_path / "course"
-    courses.write(
-        root, OTHER, SOURCE + "\n# %% [markdown]\n# ```python\n# " + long.replace("\n", "\n# ") + "\n# ```\n", CHECKS
-    )
-    course = courses.write(root, NAME, leaky, CHECKS)
+    root, told = tmp_path / "course", LONG.replace("\n", "\n# ")
+    courses.write(root, OTHER, SOURCE + f"\n# %% [markdown]\n# ```python\n# {told}\n# ```\n", CHECKS)
+    course = courses.write(root, NAME, LEAKY, CHECKS)
     out = tmp_path / "handout"
     released(course, out, "90")
     before = state(out)
@@ -137,3 +133,4 @@ def test_the_words_in_pictures_of_two_translated_chapters_are_there_of_both(tmp_
         "01_gpu_setup.ipynb",
         "02_gpu_memory.ipynb",
     }
+    assert not [path for path in (out / "notebooks").rglob("*.po")]

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 import site_links
 from bs4 import BeautifulSoup
-from small_course import CHECKS, NAME, SOURCE
+from small_course import CHECKS, LEAKY, LONG, NAME, SOURCE
 
 from autograder.authoring import build, in_language
 from autograder.model.address import Address
@@ -44,7 +44,6 @@ class Dot:
 print("printed when it was run")
 display(Dot())
 """
-LONG = "    total = sum(weight * share for weight, share in zip(x, x, strict=True))\n    return total"
 
 
 def squeezed(text: str) -> str:
@@ -157,7 +156,7 @@ def test_the_notebook_that_one_downloads_is_the_released_one(small: tuple[Course
 def test_an_answer_that_a_page_shows_if_only_in_an_output_makes_no_site(tmp_path: Path):
     hidden = zlib.compress(LONG.encode())
     shown = f'\n# %% tags=["show"]\nimport zlib\nprint(zlib.decompress({hidden!r}).decode())\n'
-    course = courses.write(tmp_path / "course", NAME, SOURCE.replace("    return 2 * x", LONG) + shown, CHECKS)
+    course = courses.write(tmp_path / "course", NAME, LEAKY + shown, CHECKS)
     with pytest.raises(CourseError, match=rf'chapters/{NAME}.html: holds the reference of "double"'):
         built.build(course, tmp_path / "site")
     assert not (tmp_path / "site").exists()
@@ -266,21 +265,14 @@ def test_what_a_chinese_page_says_of_itself_is_chinese(two: Path):
     assert "学生指南" in classroom.shown(two / "zh" / "student.html").get_text()
 
 
-def test_the_chinese_search_finds_a_chapter_by_two_characters(two: Path):
-    index = (two / "zh" / "searchindex.js").read_text()
+@pytest.mark.parametrize(("folder", "word"), [("", "pin"), ("zh", "拷贝")])
+def test_the_search_finds_a_chapter_by_its_words(two: Path, folder: str, word: str):
+    index = (two / folder / "searchindex.js").read_text()
     names = json.loads(index[index.index("(") + 1 : index.rindex(")")])
-    found = names["terms"]["拷贝"]
+    found = names["terms"][word]
     where = [names["docnames"][number] for number in (found if isinstance(found, list) else [found])]
     assert "chapters/03_device_placement" in where
-    assert "ChineseStemmer" not in (two / "zh" / "_static" / "language_data.js").read_text()
-
-
-def test_the_search_finds_a_chapter_by_its_words(two: Path):
-    index = (two / "searchindex.js").read_text()
-    names = json.loads(index[index.index("(") + 1 : index.rindex(")")])
-    found = names["terms"]["pin"]
-    where = [names["docnames"][number] for number in (found if isinstance(found, list) else [found])]
-    assert "chapters/03_device_placement" in where
+    assert "ChineseStemmer" not in (two / folder / "_static" / "language_data.js").read_text()
 
 
 @pytest.mark.parametrize("name", find().chapters)

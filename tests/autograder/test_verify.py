@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from importlib.util import find_spec
-from io import StringIO
 from pathlib import Path
 
 import courses
 import pytest
 from classroom import BY_HAND, FAILED, HALF, NAME, PASSED, chapter, verdict
-from rich.console import Console
 from small_course import CHECKS, CODE, command
 
 from autograder.authoring import build, check_answer, checks_page, mutants, trials, unboxed, verify
@@ -43,7 +41,7 @@ def found(*results):
     """What is found of (trial, verdict)s."""
     made = Verified(NAME, "d" * 64, len(TINY.exercises))
     exercises = {exercise.name for exercise in TINY.exercises}
-    verify._judge(TINY, Path("listed.toml"), made, list(results), exercises)
+    verify._judge(TINY, Path("listed.toml"), made, dict(results), exercises)
     return made
 
 
@@ -91,38 +89,19 @@ def test_what_a_check_does_wrong_is_one_line(one, graded_as, says):
     assert made.faults[0].startswith(TINY.checks)
 
 
-def test_a_check_that_judges_one_answer_differently_on_different_seeds_is_flaky():
-    wrong = graded(pick=FAILED, misconception=WRONG.name)
-    with_outcome = [
-        replace(wrong, evidence=Evidence((replace(*wrong.evidence.outcomes, passed=passed),)))
-        for passed in (True, False)
-    ]
-    made = found(*((trial("wrong", WRONG, seed), each) for seed, each in enumerate(with_outcome)))
-    assert [(flake.test, flake.passed, flake.failed) for flake in made.flakes] == [("test_pick", 1, 1)]
-    assert not made.good
-
-
 def mutant_trials(*survived):
-    """A mutant for each item, which says whether it survived each of its seeds."""
-    some = mutants.mutants("pick", SOURCE * 1)
+    """A mutant for each item, which says whether it survived."""
+    some = mutants.mutants("pick", SOURCE)
     assert len(some) >= len(survived)
-    for mutant, lives in zip(some, survived, strict=False):
-        for seed, full in enumerate(lives, start=1):
-            yield Trial("mutant", "", seed, {}, mutant), graded(pick=PASSED if full else FAILED)
+    for mutant, full in zip(some, survived, strict=False):
+        yield trial("mutant", mutant), graded(pick=PASSED if full else FAILED)
 
 
 @with_mutants
-def test_mutants_that_live_on_every_seed_survive():
-    made = found(*mutant_trials([False], [True, True, True]))
+def test_mutants_that_live_survive():
+    made = found(*mutant_trials(False, True))
     assert (made.killed, len(made.survivors), made.share, made.good) == (1, 1, 0.5, False)
     assert "full points for a mutant of pick" in "".join(verify.complaints(made))
-
-
-@with_mutants
-def test_a_mutant_that_lives_on_some_seeds_is_killed_and_listed():
-    made = found(*mutant_trials([True, False, True]))
-    assert (made.killed, made.survivors, len(made.lucky)) == (1, [], 1)
-    assert "lets live: 1" in checks_page.section(made)
 
 
 def list_equivalent(monkeypatch, change):
@@ -133,7 +112,7 @@ def list_equivalent(monkeypatch, change):
 @with_mutants
 def test_an_equivalent_mutant_is_not_counted_but_listed(monkeypatch):
     list_equivalent(monkeypatch, None)
-    made = found(*mutant_trials([False], [True, True, True]))
+    made = found(*mutant_trials(False, True))
     assert (made.mutants, made.share, made.good) == (1, 1.0, True)
     assert "it does the same" in checks_page.section(made)
 
@@ -149,8 +128,8 @@ def test_a_mutant_listed_as_equivalent_that_is_killed_is_the_authors_fault(monke
 def test_a_section_replaces_the_one_that_its_chapter_had(tmp_path):
     course = Course(tmp_path, "tiny", "Tiny", (NAME,))
     made = found((trial("reference"), graded(passed=True)))
-    checks_page.write(course, [made])
-    checks_page.write(course, [replace(made, digest="e" * 64, ticked=["pick: sums"])])
+    checks_page.write(course, made)
+    checks_page.write(course, replace(made, digest="e" * 64, ticked=["pick: sums"]))
     assert "Ticked in the notebook and refused in grading: `pick: sums`" in checks_page.path(course).read_text("utf-8")
     assert checks_page.digests(course) == {NAME: "e" * 64}
 
@@ -267,16 +246,6 @@ def test_a_visible_check_works_in_a_folder_of_its_own_with_the_chapters_files(fi
     assert list(tmp_path.iterdir()) == []
 
 
-@with_mutants
-@pytest.mark.whole
-def test_without_mutants_the_listed_answers_are_graded_all_the_same(fixture_course, monkeypatch):
-    monkeypatch.undo()
-    made = verify.verify(fixture_course, CHAPTER, seeds=1, mutated=False, exercises=["place"])
-    listed_answers = [each for each in listed.variants(fixture_course.listed_file(CHAPTER)) if each.exercise == "place"]
-    assert (made.good, made.mutants, made.wrong + made.right) == (True, 0, len(listed_answers))
-    assert made.trials == 2 + len(listed_answers)  # the reference and the blank
-
-
 PERCENT = """# ---
 # jupyter:
 #   across:
@@ -325,27 +294,14 @@ def test_a_listed_answer_is_told_its_sentence_and_judged_alike():
     (fault,) = worth_of.faults("test_x.py", tried, odd)
     assert "is not told 'divide' with seed 1, but 'other'" in fault
     luck = Found((0.0, 0.5, 0.0), "✗ no", (said(1, False, "divide"), said(2, True), said(3, False, "divide")))
-    assert list(worth_of.flakes(tried, luck)) == [("test_pick", "wrong pick: some", 1, 2)]
+    says = "test_pick judges one answer (wrong pick: some) now so, now so: passed 1, failed 2"
+    assert list(worth_of.flakes(tried, luck)) == [says]
     broke = Found((0.0,), "✗ no", (said(1, False, "divide", "KeyError"),))
     assert "met KeyError on the wrong pick: some" in next(worth_of.faults("test_x.py", tried, broke))
     right = Tried("right", "pick: other", Answered("pick", "pick", SOURCE, (1, 2)))
     assert "earns 50% with seed 2 (no)" in next(
         worth_of.faults("test_x.py", right, Found((1.0, 0.5), "", (said(2, False, "no"),)))
     )
-
-
-def test_a_table_in_a_narrow_terminal_has_whole_numbers_and_no_column_of_what_nobody_asked():
-    quick = replace(found(), tests=0, wrong=4, right=2, trivial=22, visible=30)
-    whole = replace(quick, tests=2, killed=15)
-    made = []
-    for each in (quick, whole):
-        console = Console(width=80, file=StringIO())
-        console.print(checks_page.table([each]))
-        made.append(console.file.getvalue())
-    assert "exercises" in made[0]
-    assert "killed" not in made[0]
-    assert "100.0%" in made[1]
-    assert "…" not in "".join(made)
 
 
 @pytest.mark.parametrize(

@@ -148,28 +148,6 @@ def test_who_is_not_done_writing_is_not_told_of_and_is_in_the_list():
     assert found.lines[0].taken == "later"
 
 
-def test_nobody_of_a_large_batch_waits_for_all_of_it(small, tmp_path, monkeypatch):
-    for student in ("ada", "bob", "eve"):
-        hand_in(tmp_path / "in", student, courses.answered(small, SMALL, RIGHT), SMALL)
-    request = courses.asked(small, SMALL, tmp_path / "in", tmp_path / "out")
-    given = []
-
-    def verdicts(request, class_, into):
-        given.append(request.students)
-        return SimpleNamespace(faults={"bob": "no memory"} if "bob" in request.students else {})
-
-    monkeypatch.setattr(grading, "AT_ONCE", 2)
-    monkeypatch.setattr(grading, "AGAIN", (0.0,))
-    monkeypatch.setattr(grading, "_verdicts", verdicts)
-    monkeypatch.setattr(grading._Class, "due", lambda class_: False)
-    watching = grading.Watching(request)
-    found = replace(request.handed_in, students=("ada", "bob", "eve"))
-    watching._batch(found)
-    assert given == [["ada", "bob"], ["eve"]]
-    watching._batch(found)  # nobody's changed; the machine failed at bob
-    assert given[2:] == [["bob"]]
-
-
 @pytest.fixture
 def another(tmp_path, monkeypatch):
     """Starts a process that holds OUT until it is waited for, and returns its id."""
@@ -261,6 +239,12 @@ def test_who_was_left_is_tried_again_when_nothing_arrives_three_times_and_no_mor
     assert graded.listed[-1] == ["eve"]
     clock[0] += grading.AGAIN[0] + 1
     assert watching.idle()  # as often as anybody's
+
+
+def test_nobody_of_a_large_batch_waits_for_all_of_it(graded, monkeypatch):
+    monkeypatch.setattr(grading, "AT_ONCE", 2)
+    graded.watching._batch(graded.found)
+    assert graded.listed == [["ada", "bob"], ["eve"]]
 
 
 def test_who_was_left_and_is_graded_then_is_tried_no_more(graded, clock):

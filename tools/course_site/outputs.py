@@ -78,9 +78,6 @@ def made(course: Course, name: str, language: str = ENGLISH) -> Executed:
         raise CourseError(
             f"{name}: {stopped[-1]}; the pages need all of it: try `tools/make_site.py` again, or mend the cell"
         )
-    for cell in notebook.cells:
-        cell.metadata.pop("papermill", None)
-    notebook.metadata.pop("papermill", None)
     clean = _scrubbed(notebook, str(course.root))
     text = json.dumps({"key": key(course, name, language), "machine": _machine(), "notebook": clean})
     with contextlib.suppress(OSError):  # if the disk lets us
