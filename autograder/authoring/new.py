@@ -4,6 +4,7 @@ COURSE/course.toml                        id, title, what kernels preload
 COURSE/solutions/01_row_means.py          the one source of a chapter
 COURSE/checks/test_01_row_means.py        what decides its marks
 COURSE/checks/listed_01_row_means.toml    answers that its author knows of, right and wrong
+COURSE/.github/workflows/course.yml       builds, runs and verifies at each push
 COURSE/notebooks/, COURSE/submitted/      what students open, and a notebook that one handed in, with a mistake
 """
 
@@ -72,6 +73,37 @@ def row_means(table):
     return [sum(row) / len(row) for row in table]
 '''
 """
+WORKFLOW = """\
+# The notebooks are those of the sources, every solution runs, and the checks tell right from wrong.
+name: course
+on:
+  push:
+  pull_request:
+permissions:
+  contents: read
+jobs:
+  course:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    env:
+      # what pip installs; where no index has it, in the repository's variable AUTOGRADER the place of both wheels, too:
+      # --find-links https://... across-autograder[verify]
+      AUTOGRADER: ${{ vars.AUTOGRADER || 'across-autograder[verify]' }}
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - name: The sandbox, and user namespaces for it
+        run: |
+          sudo apt-get update
+          sudo apt-get install -y --no-install-recommends bubblewrap
+          sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 || true
+      - run: pip install $AUTOGRADER
+      - run: autograder build --check
+      - run: autograder run
+      - run: autograder verify
+"""
 README = """\
 # {title}
 
@@ -80,7 +112,7 @@ README = """\
     {commands}
 
 `submitted/` holds the notebook of a student, ada, who made a mistake: `autograder explain ada 01 --out graded` says which.
-Change the chapter, or write `solutions/02_name.py` and `checks/test_02_name.py`; `autograder run` executes it solved.
+Change the chapter, or write `solutions/02_name.py` and `checks/test_02_name.py`; `.github/workflows/` tries all at each push.
 """
 
 
@@ -100,6 +132,7 @@ def new(folder: Path) -> Course:
         f"solutions/{CHAPTER}.py": SOURCE,
         f"checks/test_{CHAPTER}.py": CHECKS,
         f"checks/listed_{CHAPTER}.toml": LISTED,
+        ".github/workflows/course.yml": WORKFLOW,
         ".gitignore": "graded/\nsubmitted/\n",
         "README.md": README.format(title=head["title"], chapter=CHAPTER, commands="\n    ".join(COMMANDS)),
     }

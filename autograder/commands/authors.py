@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel=AUTHORS)
 def new(folder: Annotated[Path, typer.Argument(metavar="COURSE", help="a new folder, or an empty one")]) -> None:
-    """Make the smallest course that grades: a chapter, its checks, listed answers, a notebook that was handed in.
+    """Make the smallest course that grades: a chapter, its checks, listed answers, CI, a notebook that was handed in.
 
     For example: autograder new algebra. Then change what it wrote: see docs/adding-a-course.md.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import courses
 import pytest
+import yaml
 from boxed import needs_a_box
 from followed import PATIENCE, follow_page, page
 from small_course import CHECKS, CODE, NAME, command
@@ -43,6 +44,9 @@ def test_the_smallest_course_builds_its_checks_do_what_they_must_and_it_grades(t
     assert list(verify.complaints(verified)) == []
     assert (verified.wrong, verified.right) == (2, 1)
     assert len((root / "README.md").read_text().splitlines()) <= 10
+    workflow = yaml.safe_load((root / ".github" / "workflows" / "course.yml").read_text())
+    runs = [step.get("run", "") for step in workflow["jobs"]["course"]["steps"]]
+    assert {"autograder build --check", "autograder run", "autograder verify"} < set(runs)
     command("grade", "01", "--submissions", root / "submitted", "--out", root / "graded", root=root)
     row = courses.marks(root / "graded")["ada", "row_means"]
     assert (row["points"], row["misconception"]) == ("0", "columns")
