@@ -187,11 +187,11 @@ def _replayed(
     waiting: bool,
 ) -> None:
     from autograder.export import gradescope
-    from autograder.submissions.filenames import Names
+    from autograder.submissions import filenames
 
     if submissions is None:
         end(AUTHOR, "--gradescope needs --submissions, what was graded: a mark goes by the notebook that was handed in")
-    names = Names(name_pattern, "")
+    names = filenames.pattern(name_pattern)
     made = gradescope.write(path, out, chapter, class_, submissions, roster, names, waiting)
     say(f"{path}: of {some(made.pages, 'student')}")
     sys.exit(_left_out(made.troubles))
