@@ -119,14 +119,6 @@ def test_what_was_changed_outside_the_answers_is_noted_and_does_not_count(studen
     assert r'kernelspec name is "\x1b[2Jmine\n", ours "python3"' in notes
 
 
-def test_a_missing_answer_cell_is_noted_and_no_answer(student):
-    notebook = answered()
-    notebook["cells"].remove(by_id(notebook, "pick"))
-    got = handed_in(student, notebook)
-    assert "pick" not in got.answers
-    assert 'answer cell "pick" is missing' in got.notes
-
-
 def copied(notebook: dict, *, but: int | None = None) -> dict:
     """The cells' types and texts alone, as copying them into a new notebook leaves them; without number `but`."""
     bare = [{"cell_type": each["cell_type"], "source": each["source"], "metadata": {}} for each in notebook["cells"]]

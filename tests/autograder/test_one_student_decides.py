@@ -91,15 +91,6 @@ def test_what_a_mac_adds_to_an_archive_is_nobodys(tmp_path):
     assert (taken, found.lost) == ({"ada": b"hers"}, 0)
 
 
-def test_who_handed_in_but_no_notebook_is_graded_as_having_handed_in_nothing(tmp_path):
-    files = {**canvas(1), "eve_5_6_more.zip": b"PK", "fay_7_8_photo.png": b""}
-    with gathered(zipped(tmp_path / "x.zip", files), TINY) as found:
-        assert found.students == ("eve_5", "fay_7", "s0_100")
-        read = {each.student: intake.read(each, TINY) for each in intake.collect(found.folder, TINY)}
-        assert read["eve_5"].nothing
-        assert any("no notebook" in says and "fay_7" in says for says in found.trouble())
-
-
 # whose they are
 
 
@@ -147,14 +138,10 @@ def test_a_display_name_with_anothers_number_in_it_does_not_go_before_their_own(
     assert "another" in line(found, "105_777").note
 
 
-def test_a_canvas_name_with_an_underscore_is_read(tmp_path):
-    files = {**canvas(1), f"van_derbob_7_8_{NAME}.ipynb": b"his", f"_9_8_{NAME}.ipynb": b"nameless"}
-    assert take(zipped(tmp_path / "x.zip", files))[0] == everyone(1) | {"van_derbob_7": b"his", "_9": b"nameless"}
-
-
-def test_a_file_of_no_name_is_its_students(tmp_path):
-    files, _, found = take(zipped(tmp_path / "x.zip", {**canvas(1), "eve_5_6_.ipynb": b"hers"}))
-    assert files == everyone(1) | {"eve_5": b"hers"}
+def test_a_canvas_name_with_an_underscore_a_nameless_student_and_a_file_of_no_name_are_read(tmp_path):
+    files = {f"van_derbob_7_8_{NAME}.ipynb": b"his", f"_9_8_{NAME}.ipynb": b"nameless", "eve_5_6_.ipynb": b"hers"}
+    taken, _, found = take(zipped(tmp_path / "x.zip", {**canvas(1), **files}))
+    assert taken == everyone(1) | {"van_derbob_7": b"his", "_9": b"nameless", "eve_5": b"hers"}
     assert not found.lost
 
 

@@ -64,18 +64,15 @@ def test_the_rows_are_those_of_sqlite(tmp_path, url):
     assert len(rows) == 9
 
 
-def test_the_folder_remembers_its_database(tmp_path, url):
+def test_the_folder_remembers_its_database_and_no_folder_with_marks_moves_to_another(tmp_path, url):
     write(tmp_path, url, *some())
     assert database.locate(tmp_path) == url
     assert not (tmp_path / "gradebook.db").exists()
     with pytest.raises(CourseError, match=r"nbgrader_config\.py: its db_url is .* new --out"):
         write(tmp_path, url.replace("class_", "another_"), *some())
-
-
-def test_a_folder_with_marks_of_its_own_is_not_moved_to_a_database(tmp_path, url):
-    write(tmp_path, None, *some())
+    write(tmp_path / "own", None, *some())
     with pytest.raises(CourseError, match="new --out"):
-        write(tmp_path, url, *some())
+        write(tmp_path / "own", url, *some())
 
 
 def grader(out, url, pick, together):
