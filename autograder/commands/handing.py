@@ -93,7 +93,7 @@ def export(
     from autograder.export.people import People
     from autograder.export.totals import TERM, counted, of_term
     from autograder.store import files
-    from autograder.submissions.filenames import Names
+    from autograder.submissions import filenames
 
     if sum(each is not None for each in (canvas, moodle, gradescope)) != 1:
         table = "OUT/totals.csv is the table for any other system"
@@ -123,7 +123,9 @@ def export(
         if submissions is None:
             needs = "--gradescope needs --submissions, what was graded"
             end(AUTHOR, f"{needs}: a mark goes by the notebook that was handed in")
-        made = gradescope_zip.write(gradescope, out, *class_[0], submissions, roster, Names(name_pattern, ""), waiting)
+        made = gradescope_zip.write(
+            gradescope, out, *class_[0], submissions, roster, filenames.pattern(name_pattern), waiting
+        )
         say(f"{gradescope}: of {some(made.pages, 'student')}")
         sys.exit(_left_out(made.troubles))
     source = canvas or moodle

@@ -24,7 +24,7 @@ def grade(
     submissions: Annotated[
         Path,
         typer.Option(
-            help="DIR/<student>/<chapter>/<chapter>.ipynb, a Canvas or Moodle download (folder, zip, tar, tar.gz), or an "
+            help="DIR/<student>/<chapter>/<chapter>.ipynb, a Canvas or Moodle download (folder or zip), or an "
             "exchange of nbgrader"
         ),
     ],
@@ -58,7 +58,6 @@ def grade(
         Path | None, a_file(help="CSV, kept in OUT: id, chapter, days or until, time (x limits)")
     ] = None,
     name_pattern: Annotated[str, typer.Option(help="how files are named, as for nbgrader zip_collect")] = "",
-    layout: Annotated[str, typer.Option(help="who named the files: canvas, moodle, exchange, nbgrader")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="grade what arrives, until Ctrl-C")] = False,
     release_feedback: Annotated[
         bool, typer.Option("--release-feedback", help="with --watch on an exchange: pages go back into it at once")
@@ -80,7 +79,7 @@ def grade(
     name = course.full_name(chapter)
     policy = (due, late_per_day, grace)
     if not watch and not submissions.exists():
-        end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder, a zip, a tar or a tar.gz")
+        end(AUTHOR, f"--submissions {submissions}: there is nothing; give a folder or a zip")
     if dry_run and (watch or any(said is not None for said in policy)):
         end(AUTHOR, "--dry-run goes with neither --watch nor --due, --late-per-day or --grace: these are kept in OUT")
     if release_feedback and not watch:
@@ -122,7 +121,7 @@ def grade(
     from autograder.submissions import arrivals, downloads, filenames
 
     full = course.chapter(name)
-    which: dict[str, Any] = {"names": filenames.Names(name_pattern, layout), "roster": roster, "times": handed_in}
+    which: dict[str, Any] = {"names": filenames.pattern(name_pattern), "roster": roster, "times": handed_in}
     with executors.opened(engine, course, name, tls, given) as executor:
         request = replace(request, executor=executor)
         if handed_in or any(said is not None for said in policy):

@@ -27,7 +27,7 @@ from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.report import feedback, term_lines
 from autograder.submissions import downloads, intake, student_files
-from autograder.submissions.filenames import Names
+from autograder.submissions.filenames import Reader
 from autograder.submissions.intake import Submission
 from autograder.submissions.roster import EMAIL, Roster
 from autograder.submissions.student_files import RefusedError
@@ -48,7 +48,7 @@ def write(
     totals: list[Total],
     submissions: Path,
     roster: Path | None,
-    names: Names,
+    names: Reader | None,
     waiting: bool = False,
 ) -> Returned:
     """Write the zip for a chapter: `submissions` are what was handed in, `roster` may say whose address is which.
@@ -110,7 +110,7 @@ def _test(row: Row) -> dict[str, object]:
 
 
 def _digests(
-    submissions: Path, out: Path, chapter: Chapter, roster: Path | None, names: Names, made: Returned
+    submissions: Path, out: Path, chapter: Chapter, roster: Path | None, names: Reader | None, made: Returned
 ) -> dict[str, str]:
     """The SHA-256 of each student's notebook; empty where it is another one than was graded, which `made` tells."""
     found: dict[str, str] = {}
@@ -131,11 +131,8 @@ def _digests(
 
 def _data(folder: Path, chapter: Chapter) -> bytes | None:
     """The notebook in a student's folder, as `intake.read` finds it; None where it finds none."""
-    files = [file for _, file in chapter.handed_in_as]
-    with suppress(RefusedError), student_files.folder(folder, chapter.folders, files) as opened:
-        if opened is not None:
-            read = (student_files.read(opened, name, chapter.limits.notebook_bytes) for name in files)
-            return next((data for data in read if data is not None), None)
+    with suppress(RefusedError), student_files.folder(folder, chapter) as opened:
+        return None if opened is None else student_files.notebook(opened, chapter)
     return None
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from autograder.model import harmless
 from autograder.model.course import CourseError
-from autograder.submissions.filenames import READERS, Claim, Layout, Tally
+from autograder.submissions import filenames
+from autograder.submissions.filenames import READERS, Claim, Layout
 
 OURS = frozenset({"yes", "instead"})  # what a student was graded by
 
@@ -35,11 +36,8 @@ def files(path: Path) -> tuple[Layout | None, list[Handed]]:
             lines = [row for row in csv.DictReader(file) if row.get("file") and row.get("student")]
     except (UnicodeDecodeError, csv.Error) as error:
         raise CourseError(f"{path}: cannot be read ({error}); delete it and grade again") from None
-    tally = Tally(())
     parts = {line["file"]: tuple(harmless.unfield(line["file"]).split("/")) for line in lines}
-    for each in parts.values():
-        tally.add(each)
-    layout, above = tally.most() or (None, 0)
+    layout, above = filenames.most(parts.values(), ()) or (None, 0)
     if layout is None or layout not in (Layout.CANVAS, Layout.MOODLE):  # there a file's name is the student's own
         return layout, []
     found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from nbgrader.api import InvalidEntry
@@ -67,9 +67,9 @@ def locate(out: Path, url: str | None = None) -> str:
     return url or said or f"sqlite:///{Path(out).absolute() / 'gradebook.db'}"
 
 
-def exists(out: Path, url: str | None = None) -> bool:
+def exists(out: Path) -> bool:
     """Whether a class was graded into OUT."""
-    parsed = make_url(locate(out, url))
+    parsed = make_url(locate(out))
     return parsed.get_backend_name() != "sqlite" or os.path.exists(parsed.database or "")
 
 
@@ -101,35 +101,18 @@ def named_in_errors(url: str) -> Iterator[None]:
 
 @contextmanager
 def alone(url: str) -> Iterator[None]:
-    """One at a time, in PostgreSQL and in a file of SQLite's: until the block ends, or we do."""
-    if not shared(url):
-        place = make_url(url).database
-        with _only(place) if place else nullcontext():
-            yield
-        return
-    engine = create_engine(url)
-    try:
-        with engine.begin() as connection:
-            connection.execute(select(func.pg_advisory_xact_lock(ALONE)))
-            yield
-    finally:
-        engine.dispose()
-
-
-@contextmanager
-def _only(place: str) -> Iterator[None]:
-    """Hold a file of SQLite's, or while there is none the one that becomes it. SQLite's own locks are of another kind."""
-    while True:
-        there = os.path.exists(place)
-        fd = os.open(place, os.O_RDONLY) if there else os.open(f"{place}.new", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
+    """One at a time, in PostgreSQL and in the folder of a file of SQLite's: until the block ends, or we do."""
+    with ExitStack() as stack:
+        if shared(url):
+            engine = create_engine(url)
+            stack.callback(engine.dispose)
+            stack.enter_context(engine.begin()).execute(select(func.pg_advisory_xact_lock(ALONE)))
+        elif place := make_url(url).database:  # SQLite's own locks are of another kind
+            fd = os.open(os.path.dirname(place) or ".", os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, fd)
             fcntl.flock(fd, fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), os.stat(place if os.path.exists(place) else f"{place}.new")):
-                    yield
-                    return
-        finally:
-            os.close(fd)
+            stack.callback(fcntl.flock, fd, fcntl.LOCK_UN)
+        yield
 
 
 def patient(url: str) -> str:

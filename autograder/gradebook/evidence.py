@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, true
 from sqlalchemy.engine import Connection
 
 from autograder.gradebook import replay, tables
@@ -105,11 +105,10 @@ def add(
     connection: Connection, verdict: Verdict, timestamp: str | None, answers: Submission | None, basis: str
 ) -> None:
     """Add a verdict; in the transaction that records it. One recorded again without its answers has those of the one before."""
-    last = _query(verdict.chapter, verdict.student).order_by(EVIDENCE.c.id.desc()).limit(1)
     handed_in, rests_on = b"", basis
     if answers is not None:
         handed_in = _packed(msgspec.to_builtins(answers))
-    elif before := connection.execute(last).one_or_none():
+    elif before := _last(connection, verdict.chapter, verdict.student):
         handed_in, rests_on = bytes(before.answers), before.basis
     values = {
         "chapter": verdict.chapter,
@@ -129,11 +128,8 @@ def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = No
 
     Raises CourseError if nothing had been, ValueError if it cannot be read.
     """
-    query = _query(chapter, student)
-    if moment is not None:
-        query = query.where(EVIDENCE.c.moment <= stamp(moment))
     with book.reading() as connection:
-        row = connection.execute(query.order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
+        row = _last(connection, chapter, student, EVIDENCE.c.moment <= stamp(moment) if moment else true())
     if row is None:
         when = f" on {stamp(moment)}" if moment else ""
         raise CourseError(
@@ -144,7 +140,7 @@ def at(book: Gradebook, chapter: str, student: str, moment: datetime | None = No
 
 def answers(connection: Connection, chapter: str, student: str) -> Submission | None:
     """What was recorded last of a student's answers; None where nothing is kept, or it cannot be read."""
-    row = connection.execute(_query(chapter, student).order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
+    row = _last(connection, chapter, student)
     with suppress(ValueError, LookupError, TypeError, zlib.error):
         return _answers(row) if row is not None else None
     return None
@@ -159,14 +155,8 @@ def latest(book: Gradebook, chapter: str) -> tuple[dict[str, Submission], str]:
     return found, next((row.basis for row in reversed(rows) if row.basis), "")
 
 
-def every(book: Gradebook, chapter: str, students: Collection[str] | None = None) -> dict[str, list[Kept]]:
+def every(connection: Connection, chapter: str, students: Collection[str] | None) -> dict[str, list[Kept]]:
     """All that was recorded of everyone, or of these students, oldest first, but what cannot be read."""
-    with book.reading() as connection:
-        return every_of(connection, chapter, students)
-
-
-def every_of(connection: Connection, chapter: str, students: Collection[str] | None = None) -> dict[str, list[Kept]]:
-    """The same, by a connection."""
     query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter).order_by(EVIDENCE.c.id)
     if students is not None:
         query = query.where(EVIDENCE.c.student.in_(students))
@@ -187,11 +177,6 @@ def _answers(row: Any) -> Submission | None:
         return msgspec.convert(tables.unpacked(row.answers, "it"), Submission) if row.answers else None
     except msgspec.ValidationError as error:
         raise ValueError(f"no submission: {error}") from None
-
-
-def keeps(connection: Connection, chapter: str) -> set[str]:
-    """The students of whom a verdict is kept."""
-    return set(connection.scalars(select(EVIDENCE.c.student).where(EVIDENCE.c.chapter == chapter).distinct()))
 
 
 def codes(book: Gradebook, out: Path, chapter: str) -> dict[tuple[str, str], str]:
@@ -221,9 +206,8 @@ def coded(book: Gradebook, out: Path, chapter: str, code: str) -> tuple[Kept, bo
         return None
     (student, digest) = found[0]
     with book.reading() as connection:
-        rows = connection.execute(_query(chapter, student).order_by(EVIDENCE.c.id)).all()
-    its = [row for row in rows if row.digest == digest]
-    return _read(its[-1]), its[-1] == rows[-1]
+        its = _last(connection, chapter, student, EVIDENCE.c.digest == digest)
+        return _read(its), its == _last(connection, chapter, student)
 
 
 def stamp(moment: datetime) -> str:
@@ -231,8 +215,9 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _query(chapter: str, student: str) -> Any:
-    return select(EVIDENCE).where((EVIDENCE.c.chapter == chapter) & (EVIDENCE.c.student == student))
+def _last(connection: Connection, chapter: str, student: str, *which: Any) -> Any:
+    query = select(EVIDENCE).where(EVIDENCE.c.chapter == chapter, EVIDENCE.c.student == student, *which)
+    return connection.execute(query.order_by(EVIDENCE.c.id.desc()).limit(1)).one_or_none()
 
 
 def _packed(value: object) -> bytes:

@@ -6,10 +6,10 @@ it is noticed, and dated, when `autograder grade` or `report` comes by next.
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,15 +18,14 @@ from nbgrader.api import SubmittedAssignment
 from sqlalchemy import insert, select
 from sqlalchemy.engine import Connection
 
-from autograder.gradebook import evidence, given
+from autograder.gradebook import evidence, given, tables
 from autograder.gradebook.given import ByHand
-from autograder.gradebook.schema import HISTORY, VERDICTS
-from autograder.gradebook.tables import Gradebook, load
+from autograder.gradebook.schema import HISTORY
+from autograder.gradebook.tables import Gradebook
 from autograder.model.amounts import number
 from autograder.model.course import Chapter
 from autograder.model.verdict import Result, Verdict
 
-NOTHING: Mapping[str, str] = {}
 BY_HAND = "by hand"  # how it begins who gave or took back a mark in the formgrader
 TAKEN, COMMENT = "another answer was handed in", "; the comment on the one before was: "  # why one was taken back
 ABOVE = f"{Result.MANUAL}, too high"  # how a mark by hand stands that is more than there is to have
@@ -43,10 +42,9 @@ class State:
 
     def differs(self, other: State | None) -> bool:
         """Whether it is another mark than the one before, if there was one."""
-        return other is None or self._key() != other._key()
-
-    def _key(self) -> tuple[Any, ...]:
-        return (round(self.points, 6), self.by_hand, self.verdict)
+        if other is None or (self.verdict, self.by_hand) != (other.verdict, other.by_hand):
+            return True
+        return round(self.points, 6) != round(other.points, 6)
 
 
 @dataclass(frozen=True)
@@ -76,27 +74,19 @@ class Entry:
 States = Mapping[str, State]  # by exercise
 
 
-def last(book: Gradebook, connection: Connection, chapter: Chapter, student: str) -> States:
-    """What the history, or for want of one the gradebook, says of a student's marks; empty if there are none."""
-    if found := _last(connection, chapter.name, student).get(student):
-        return found
-    verdict = _verdict(connection, chapter.name, student)
-    return _standing(book, chapter, verdict) if verdict else {}
-
-
 def _verdict(connection: Connection, chapter: str, student: str) -> Verdict | None:
     """The verdict that stands; what cannot be read is written anew, as if it had never been."""
-    kept = select(VERDICTS.c.verdict).where((VERDICTS.c.chapter == chapter) & (VERDICTS.c.student == student))
-    told = connection.execute(kept).scalar()
-    try:
-        return Verdict.from_json(json.loads(told), {}) if told else None
-    except (ValueError, LookupError, TypeError):
-        return None
+    with suppress(ValueError, LookupError, TypeError):
+        return next((verdict for verdict, *_ in tables.kept(connection, chapter, [student])), None)
+    return None
 
 
 def settled(book: Gradebook, connection: Connection, chapter: Chapter, student: str) -> States:
-    """The same, after it was added what was given by hand since, for the verdict that stands; in a transaction."""
-    before, verdict = last(book, connection, chapter, student), _verdict(connection, chapter.name, student)
+    """What the history says of a student's marks, after it was added what was given by hand since, for the verdict that
+    stands; in a transaction.
+    """
+    before = _last(connection, chapter.name, student).get(student, {})
+    verdict = _verdict(connection, chapter.name, student)
     if verdict is None:
         return before
     there = _standing(book, chapter, verdict)
@@ -108,7 +98,7 @@ def settled(book: Gradebook, connection: Connection, chapter: Chapter, student: 
 def marked(connection: Connection, chapter: Chapter, student: str) -> Mapping[tuple[str, object], ByHand]:
     """What a person gave a student's texts so far; in a transaction."""
     lines = _read(connection, chapter.name, student)
-    kept = evidence.every_of(connection, chapter.name, [student]) if any(line.by_hand for line in lines) else {}
+    kept = evidence.every(connection, chapter.name, [student]) if any(line.by_hand for line in lines) else {}
     return of_texts(chapter, kept.get(student, ()), lines)
 
 
@@ -139,7 +129,7 @@ def keep(
     chapter: Chapter,
     verdict: Verdict,
     before: States,
-    taken: Mapping[str, str] = NOTHING,
+    taken: Mapping[str, str],
 ) -> None:
     """Add what a verdict has changed against `before`; in the transaction that has just recorded it.
 
@@ -155,10 +145,10 @@ def keep(
 
 def answered(book: Gradebook, connection: Connection, chapter: Chapter, student: str, exercise: str, says: str) -> None:
     """Add that a mark was contested, and what was answered; in a transaction. The mark is the one that stands."""
-    verdict = load(connection, chapter.name, student)
+    verdict = _verdict(connection, chapter.name, student)
     if verdict is None:
         raise ValueError(f"{student}: nothing is recorded of {chapter.name}")
-    was = last(book, connection, chapter, student).get(exercise)
+    was = _last(connection, chapter.name, student).get(student, {}).get(exercise)
     now = _standing(book, chapter, verdict).get(exercise, State(0.0, ""))
     line = _line(chapter, student, exercise, was, now, verdict.digest, f"contested; {_user()} answered: {says}")
     _add(connection, [line])
@@ -171,8 +161,6 @@ def notice(book: Gradebook, chapter: Chapter, class_: Iterable[tuple[str, str, S
     found = []
     for student, digest, after in class_:
         before = known.get(student, {})
-        if not before:  # graded before there was a history: what a person gave is all that can be told
-            after = {exercise: state for exercise, state in after.items() if state.by_hand}
         noticed = {
             exercise: state
             for exercise, state in after.items()

@@ -157,7 +157,6 @@ class Recorder:
             tables.register(self._gradebook, self.chapter, release, due)
             self._extensions = Extensions(self._gradebook, connection, self.chapter, due, self._said)
             self._known = tables.digests(connection, self.chapter.name)
-            self._evidenced = evidence.keeps(connection, self.chapter.name)
 
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
@@ -210,16 +209,14 @@ class Recorder:
     def renew(self, student: str, timestamp: str | None, answers: Submission | None = None) -> bool:
         """Record a verdict again if it was handed in, or is due, at another time by now, or in another language.
 
-        So is one of which no evidence is kept: it is from before there was any.
-
         Raises UnrecordedError as `write` does.
         """
         if student not in self._known:
             return False
-        with self._gradebook.reading() as connection:
-            spoken = tables.language(connection, self.chapter.name, student)
-        language = answers.language if answers else spoken
-        if spoken == language and self.timed(student, timestamp) and student in self._evidenced:
+        with _of_one_submission(), self._gradebook.reading() as connection:
+            [(kept, *_)] = tables.kept(connection, self.chapter.name, [student])
+        language = answers.language if answers else kept.language
+        if kept.language == language and self.timed(student, timestamp):
             return False
         with _of_one_submission():
             verdict = self.verdict(student)
@@ -257,7 +254,6 @@ class Recorder:
                 history.keep(self._gradebook, connection, self.chapter, verdict, before, taken)
                 evidence.add(connection, verdict, timestamp, answers, self.basis)
             self._known[student] = (verdict.digest, timestamp, self._applied(student))
-            self._evidenced.add(student)
             self._files(student, notebook, when)
 
     def _waiting(self, verdict: Verdict) -> dict[str, bool]:
@@ -320,18 +316,17 @@ def _records(book: Gradebook, chapter: Chapter, out: Path, students: Collection[
     with book.reading() as connection:
         found = tables.kept(connection, chapter.name, students)
         theirs = given.given(book, chapter.name, students) if found else {}
-        known = tables.digests(connection, chapter.name)
     zone, codes, made = late_penalty.zone(out), evidence.codes(book, out, chapter.name), []
     policy, off = None, None
     if any(each.seconds_late > 0 for each in theirs.values()):
         policy, off = late_penalty.applied(database.load_config(out), chapter), late_penalty.policy(out)
-    for verdict, stamp in found:
+    for verdict, stamp, due in found:
         more, marks = theirs.get(verdict.student, Given()), {mark.exercise: mark for mark in verdict.marks}
         its = tuple(row(verdict, marks[each.name], each, more) for each in chapter.exercises if each.name in marks)
         code = codes.get((verdict.student, verdict.digest), "")
         penalty = more.penalty  # which nbgrader counts when it grades: marks by hand have changed the score since
         now = extended(policy, more.extension)
-        if off and more.seconds_late > 0 and known[verdict.student][2] == now:  # another policy waits for `grade`
+        if off and more.seconds_late > 0 and due == now:  # another policy waits for `grade`
             penalty = off(verdict.student, sum(each.points for each in its), more.seconds_late)
         made.append(Record(verdict, its, stamp, more.seconds_late, penalty, more.due, more.extension, zone, code))
     return made

@@ -167,17 +167,14 @@ def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _create(url: str, course: str) -> None:
-    """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete.
-
-    `database.alone` holds the file that is to become it, so what a killed grader left in it is cut off, not unlinked.
-    """
+    """Create a SQLite gradebook whole or not at all: nbgrader takes one with any table in it for complete."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or os.path.exists(parsed.database):
         return
     new = f"{parsed.database}.new"
-    os.truncate(new, 0)
-    with suppress(FileNotFoundError):  # an old journal would be played into a new file
-        os.unlink(f"{new}-journal")
+    for left in (new, f"{new}-journal"):  # by a killed grader
+        with suppress(FileNotFoundError):
+            os.unlink(left)
     nbgrader.api.Gradebook(f"sqlite:///{new}", course).close()
     os.replace(new, parsed.database)
 
@@ -312,12 +309,13 @@ def digests(connection: Connection, chapter: str) -> dict[str, tuple[str, str | 
 
 def kept(
     connection: Connection, chapter: str, students: Collection[str] | None = None
-) -> list[tuple[Verdict, str | None]]:
-    """Every verdict that is kept, or these students', without its notebook and with its timestamp, by student."""
-    columns = (VERDICTS.c.student, VERDICTS.c.verdict, VERDICTS.c.timestamp)
-    found: Any = connection.execute(select(*columns).where(VERDICTS.c.chapter == chapter).order_by(VERDICTS.c.student))
-    wanted = ((text, timestamp) for student, text, timestamp in found if students is None or student in students)
-    return [(Verdict.from_json(json.loads(text), {}), timestamp) for text, timestamp in wanted]
+) -> list[tuple[Verdict, str | None, str | None]]:
+    """Every verdict that is kept, or these students', without its notebook, with its timestamp and due date, by student."""
+    query = select(VERDICTS.c.verdict, VERDICTS.c.timestamp, VERDICTS.c.due).where(VERDICTS.c.chapter == chapter)
+    if students is not None:
+        query = query.where(VERDICTS.c.student.in_(students))
+    found = connection.execute(query.order_by(VERDICTS.c.student))
+    return [(Verdict.from_json(json.loads(text), {}), timestamp, due) for text, timestamp, due in found]
 
 
 def packed(connection: Connection, chapter: str, student: str) -> bytes:
@@ -340,12 +338,6 @@ def load(connection: Connection, chapter: str, student: str) -> Verdict | None:
     query = select(VERDICTS.c.verdict, VERDICTS.c.notebook).where(_key(chapter, student))
     found = connection.execute(query).one_or_none()
     return None if found is None else Verdict.from_json(json.loads(found[0]), unpacked(bytes(found[1])))
-
-
-def language(connection: Connection, chapter: str, student: str) -> str:
-    """The language of a student's page."""
-    found = connection.execute(select(VERDICTS.c.verdict).where(_key(chapter, student))).scalar()
-    return "en" if found is None else json.loads(found).get("language", "en")
 
 
 def _key(chapter: str, student: str) -> Any:

@@ -10,10 +10,11 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import downloads, intake, places
-from autograder.submissions.filenames import Names
+from autograder.submissions.filenames import Reader
 from autograder.submissions.handed_in import HandedIn
 from autograder.submissions.members import Member
 
@@ -49,21 +50,19 @@ def batches(
     source: Path,
     chapter: Chapter,
     *,
-    names: Names | None = None,
-    roster: Path | None = None,
-    times: Path | None = None,
-    zone: str = "",
+    names: Reader | None = None,
     seconds: float | None = None,
     settle: float = SETTLED,
     complain: Callable[[str], None] = lambda says: None,
     idle: Callable[[], object] = lambda: None,
+    **how: Any,
 ) -> Iterator[HandedIn]:
     """Yield the class each time that something of it changed and came to rest, until `seconds` are over (None: never).
 
     `idle` is called at each look that found nothing new; where it returns a true value the class is yielded as it is. What
-    cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes.
+    cannot be read (an archive that is only half there) is told to `complain`, once, and tried again when it changes. `how`:
+    see `downloads.gathered`.
     """
-    names = names or Names()
     rest = Rest(settle)
     end = None if seconds is None else time.monotonic() + seconds
     done: dict[str, Mark] = {}
@@ -83,9 +82,7 @@ def batches(
             done |= still
             settled = rest.at_rest if Path(source).is_dir() else lambda member: True
             try:
-                with downloads.gathered(
-                    source, chapter, names=names, roster=roster, times=times, zone=zone, settled=settled
-                ) as found:
+                with downloads.gathered(source, chapter, names=names, settled=settled, **how) as found:
                     yield found
                 if time.monotonic() - begun > settle:  # what came meanwhile is seen now, and at rest at the next look
                     rest.look(_marks(source, chapter, names))
@@ -110,7 +107,7 @@ def prints(found: HandedIn, chapter: Chapter) -> dict[str, bytes]:
     return made
 
 
-def _marks(source: Path, chapter: Chapter, names: Names) -> dict[str, Mark]:
+def _marks(source: Path, chapter: Chapter, names: Reader | None) -> dict[str, Mark]:
     try:
         if not Path(source).is_dir():
             status = Path(source).stat()

@@ -40,7 +40,7 @@ def _only_one(data: bytes, most: int, place: Path) -> bytes:
     """The one notebook of a zip, by the same rules as the class's own archive. Raises UnreadableError, CourseError."""
     place.write_bytes(data)
     try:
-        with archives.opened(place) as archive, archives.sound(place):
+        with archives.opened(place) as archive:
             inside = [each for each in archive.members(lambda parts, user: "") if not filenames.junk(each.parts)]
             notebooks = [each for each in inside if members.is_notebook(each.parts)]
             if len(notebooks) != 1:

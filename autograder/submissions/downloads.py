@@ -9,7 +9,7 @@ marked as invalid, and so is who handed in something that is no notebook.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from autograder.model import harmless, headers
 from autograder.model.course import Chapter, CourseError
 from autograder.sandbox import owners
 from autograder.submissions import archives, contents, exchange, filenames, intake, members, moments, places
-from autograder.submissions.filenames import Claim, Layout, Names, Reader, Tally
+from autograder.submissions.filenames import READERS, Claim, Layout, Reader
 from autograder.submissions.handed_in import HandedIn, Line, shortened
 from autograder.submissions.members import Member, Parts, UnreadableError
 from autograder.submissions.places import Place
@@ -68,18 +68,18 @@ def gathered(
     source: Path,
     chapter: Chapter,
     *,
-    names: Names | None = None,
+    names: Reader | None = None,
     roster: Path | None = None,
     times: Path | None = None,
     zone: str = "",
     settled: Settled | None = None,
 ) -> Iterator[HandedIn]:
-    """Find the class in `source`: a folder, zip, tar or tar.gz; its files live as long as the block.
+    """Find the class in `source`: a folder or a zip; its files live as long as the block.
 
     `times` says when each handed in, Moodle's in `zone`: see `Times`. A file that is not `settled` is left for later. Raises
     CourseError, which names the file and the mend; OSError for what is the disk's fault.
     """
-    source, names = Path(source), names or Names()
+    source = Path(source)
     ids = Roster(roster) if roster else None
     told = Times(times, chapter.name, zone) if times else None
     with tempfile.TemporaryDirectory(prefix=f"{owners.new_name('across-')}-") as private:
@@ -92,7 +92,7 @@ def gathered(
                     f"{place.path}: its folders hold timestamp.txt; write it there, leave --handed-in out"
                 )
             if place.layout is Layout.NBGRADER and settled is None:
-                note = "it lies among nbgrader's folders, but its name is none of them: give it by itself, or --layout"
+                note = "it lies among nbgrader's folders, but its name is none of them: give it by itself"
                 astray = [Line(name, note=note, lost=True) for name in places.strays(place, chapter)]
                 astray += _strangers(place, chapter, ids) if ids else []
                 note = places.BESIDE.format(chapter.name)
@@ -108,8 +108,7 @@ def gathered(
             return
         with archives.opened(source) as archive:
             place = _named(source, archive.names(), chapter, names)
-            with archives.sound(source):
-                found = archive.members(place.owner())
+            found = archive.members(place.owner())
             yield _Gathering(place, chapter, settled, ids, told).gather(found, Path(private))
 
 
@@ -129,20 +128,17 @@ def _strangers(place: Place, chapter: Chapter, roster: Roster) -> list[Line]:
     return [Line(student, student, taken="yes", note=note) for student in found]
 
 
-def _named(source: Path, every: Iterable[Parts], chapter: Chapter, names: Names) -> Place:
+def _named(source: Path, every: list[Parts], chapter: Chapter, names: Reader | None) -> Place:
     """Who named an archive's files: what most of them say. Raises CourseError if nobody that is known."""
-    if names.pattern:
-        return Place(source, Layout.PATTERN, names.pattern)
-    tally = Tally(chapter.folders, [names.layout] if names.layout else list(filenames.PATTERNS))
-    for parts in every:
-        tally.add(parts)
-    if found := tally.most():
-        return Place(source, found[0], Reader(found[0]), found[1])
-    seen = harmless.visible("/".join(tally.first))[:80] or "nothing"
-    known = names.layout or f"Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name}"
+    if names:
+        return Place(source, Layout.PATTERN, names)
+    if found := filenames.most(every, chapter.folders):
+        return Place(source, found[0], READERS[found[0]], found[1])
+    first = next((parts for parts in every if parts and not filenames.junk(parts)), ("nothing",))
+    seen = harmless.visible("/".join(first))[:80]
     raise CourseError(
-        f"{source}: these are no names of {known} (the first: {seen}); say how they are made with --name-pattern, as for "
-        "nbgrader zip_collect"
+        f"{source}: these are no names of Canvas, Moodle, nbgrader's exchange or nbgrader's folders of {chapter.name} (the "
+        f"first: {seen}); say how they are made with --name-pattern, as for nbgrader zip_collect"
     )
 
 
@@ -235,11 +231,8 @@ class _Gathering:
         lost = not beside and (not member.parts or self.place.somebodys(member.parts, self.chapter.folders))
         if lost or self.place.layout is not Layout.NBGRADER:
             note = member.why_not or f"its name is none of {self.place.layout}"
-            mend = (
-                "widen --name-pattern"
-                if self.place.layout is Layout.PATTERN
-                else "if the others are astray, say --layout"
-            )
+            widen = self.place.layout is Layout.PATTERN
+            mend = "widen --name-pattern" if widen else "if the others are astray, say --name-pattern"
             note += f"; {mend}" if lost else ""
             self.lines.append(Line(member.path, note=note, lost=lost))
 

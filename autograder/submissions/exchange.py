@@ -97,10 +97,9 @@ def secrets(found: Sequence[intake.Found], chapter: Chapter) -> dict[str, str]:
 
 def _secret(found: intake.Found, chapter: Chapter) -> str:
     """What lies beside a notebook as its secret: read as the notebook is, through no link and with a cap."""
-    names, files = zip(*chapter.handed_in_as, strict=True)
     with (
         contextlib.suppress(student_files.RefusedError, OSError),
-        student_files.folder(found.folder, names, files) as folder,
+        student_files.folder(found.folder, chapter) as folder,
     ):
         data = None if folder is None else student_files.read(folder, SECRET, SECRET_BYTES)
         return (data or b"").decode("utf-8", "replace")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autograder.model import headers
 from autograder.model.course import CourseError
-from autograder.submissions import intake
+from autograder.submissions import intake, lists
 
 COLUMNS = {"id": "id", "student": "id", "chapter": "chapter", "days": "days", "until": "until", "time": "time"}
+WANTS = "the column `id` and one of `days`, `until`, `time`, each once, as in id,chapter,days,until,time"
 DAY = 86400.0
 DAYS, FACTOR = 366.0, 10.0  # at most
 
@@ -35,28 +33,11 @@ def read(path: Path, full_name: Callable[[str], str]) -> tuple[Extension, ...]:
 
     Raises CourseError, which names the file, the line and the mend; OSError.
     """
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            return _read(path, csv.reader(file), full_name)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
-
-
-def _read(path: Path, rows: Any, full_name: Callable[[str], str]) -> tuple[Extension, ...]:
-    head = [COLUMNS.get(" ".join(cell.casefold().split()), "") for cell in next(rows, [])]
-    twice = [name for name, count in Counter(filter(None, head)).items() if count > 1]
-    if "id" not in head or not {"days", "until", "time"} & set(head) or twice:
-        raise CourseError(
-            f"{path}: its first line must name the column `id` and one of `days`, `until`, `time`, each once, as in "
-            "id,chapter,days,until,time"
-        )
     found: dict[tuple[str, str], Extension] = {}
-    for row in rows:
-        cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
-        if any(cells.values()):
-            each = _line(f"{path}, line {rows.line_num}", cells, full_name)
-            if found.setdefault((each.student, each.chapter), each) is not each:
-                raise CourseError(f"{each.where}: {cells['id']} stands on an earlier line, too; keep one of them")
+    for where, cells in lists.lines(path, COLUMNS, WANTS, {"id"}, {"days", "until", "time"}):
+        each = _line(where, cells, full_name)
+        if found.setdefault((each.student, each.chapter), each) is not each:
+            raise CourseError(f"{each.where}: {cells['id']} stands on an earlier line, too; keep one of them")
     return tuple(found.values())
 
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import takewhile
 
 from autograder.model.course import CourseError
 
@@ -40,7 +41,7 @@ NBGRADER = r"(?P<student_id>[^/]+)/(?P<chapter>[^/]+)/(?P<file_id>(?s:.+))\Z"
 SIGNS = re.compile(r"[0-9]{1,20}_")  # a number before a file's own name in Canvas: it may be the end of a person's name
 JUNK = {".DS_Store", "Thumbs.db", "desktop.ini"}
 UNKNOWN = "?"  # in place of the names of files that are not looked at
-ABOVE = 4  # folders that all of an archive's files may lie in
+ABOVE = 3  # folders, at most, that all of an archive's files may lie in
 
 
 class Layout(StrEnum):
@@ -136,52 +137,25 @@ def fits(parts: tuple[str, ...], layout: Layout, chapters: tuple[str, ...]) -> b
     return claim is not None and (layout is not Layout.NBGRADER or claim.chapter in chapters)
 
 
-class Tally:
-    """Counts, name by name, which layout the files of a class fit, and how many folders they all lie in."""
-
-    def __init__(self, chapters: tuple[str, ...], among: Sequence[Layout] = tuple(PATTERNS)) -> None:
-        self.first: tuple[str, ...] = ()  # the first name
-        self._chapters, self._among = chapters, among
-        self._counts: Counter[tuple[int, Layout]] = Counter()
-        self._above: tuple[str, ...] | None = None  # the folders that all files so far lie in
-
-    def add(self, parts: tuple[str, ...]) -> None:
-        """Count a file."""
-        if not parts or junk(parts):
-            return
-        self.first = self.first or parts
-        known = parts[: min(len(parts), ABOVE) - 1] if self._above is None else self._above
-        same = [mine == theirs for mine, theirs in zip(known, parts[:-1], strict=False)]
-        self._above = known[: same.index(False) if False in same else len(same)]
-        for above in range(len(self._above) + 1):
-            for layout in self._among:
-                self._counts[above, layout] += fits(front(parts[above:]), layout, self._chapters)
-
-    def most(self) -> tuple[Layout, int] | None:
-        """The layout that most files fit, and how many folders they all lie in; None if nobody named them."""
-        deepest = len(self._above or ())
-        counts = {key: count for key, count in self._counts.items() if count and key[0] <= deepest}
-        order = {layout: -number for number, layout in enumerate(PATTERNS)}
-        if not counts:
-            return None
-        above, layout = max(counts, key=lambda key: (counts[key], -key[0], order[key[1]]))
-        return layout, above
+def most(names: Iterable[tuple[str, ...]], chapters: tuple[str, ...]) -> tuple[Layout, int] | None:
+    """The layout that most files of a class fit, and how many folders they all lie in; None if nobody named them."""
+    every = [parts for parts in names if parts and not junk(parts)]
+    levels = zip(*(parts[:-1] for parts in every), strict=False)
+    deepest = min(ABOVE, len(list(takewhile(lambda level: len(set(level)) == 1, levels))))
+    counts = Counter(
+        (layout, above)
+        for above in range(deepest + 1)
+        for parts in every
+        for layout in PATTERNS
+        if fits(front(parts[above:]), layout, chapters)
+    )
+    order = list(PATTERNS)
+    return max(counts, key=lambda key: (counts[key], -key[1], -order.index(key[0])), default=None)
 
 
-class Names:
-    """What an instructor says of the names: a pattern as of nbgrader zip_collect, a layout, or nothing.
-
-    Raises CourseError for a pattern that cannot serve, a layout that is none, and both at once.
-    """
-
-    def __init__(self, pattern: str = "", layout: str = "") -> None:
-        known = {each.name.lower(): each for each in PATTERNS}
-        if layout and layout.lower() not in known:
-            raise CourseError(f"--layout {layout!r}: there is no such layout; give one of {', '.join(sorted(known))}")
-        if pattern and layout:
-            raise CourseError("--layout and --name-pattern: each says how files are named; give one of the two")
-        self.pattern = Reader(Layout.PATTERN, pattern) if pattern else None
-        self.layout = known[layout.lower()] if layout else None
+def pattern(said: str) -> Reader | None:
+    """What an instructor says of the names, as for nbgrader zip_collect. Raises CourseError for a pattern that cannot serve."""
+    return Reader(Layout.PATTERN, said) if said else None
 
 
 def rank(file: str, chapter: str) -> tuple[bool, int]:

@@ -116,24 +116,20 @@ def _file(source: Path, within: int, parts: Parts, quota: Quota, owner: int) -> 
 
 def _beneath(source: Path, parts: Parts) -> Callable[[int], bytes]:
     def read(cap: int) -> bytes:
-        """Every folder on the way is opened as a folder: what was swapped for a link meanwhile is not followed."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        fds: list[int] = []
         try:
-            fds.append(os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-            for part in parts[:-1]:
-                fds.append(os.open(part, flags | os.O_DIRECTORY, dir_fd=fds[-1]))
-            fds.append(os.open(parts[-1], flags | os.O_NONBLOCK, dir_fd=fds[-1]))
-            if not stat.S_ISREG(os.fstat(fds[-1]).st_mode):
-                raise UnreadableError("is no plain file")
-            with open(fds.pop(), "rb") as file:
-                return members.capped(file, cap)
+            with contextlib.ExitStack() as stack:
+                within = stack.enter_context(_opened(source))
+                for part in parts[:-1]:
+                    within = stack.enter_context(_opened(part, within))
+                fd = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=within)
+                stack.callback(os.close, fd)
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise UnreadableError("is no plain file")
+                with open(fd, "rb", closefd=False) as file:
+                    return members.capped(file, cap)
         except OSError as error:
             if error.errno == errno.EIO:
                 raise
             raise UnreadableError(f"cannot be read ({error.strerror})") from None
-        finally:
-            for fd in fds:
-                os.close(fd)
 
     return read

@@ -13,8 +13,7 @@ from autograder.store import files
 from autograder.submissions.filenames import Layout
 from autograder.submissions.roster import Enrolled
 
-LISTED = 10_000  # lines of the list
-SHARE = 100  # of them, of one student
+SHARE = 100  # lines of the list, of one student
 COLUMNS = ("file", "student", "taken", "when", "when_from", "note")
 
 
@@ -93,7 +92,5 @@ def shortened(lines: Iterable[Line]) -> tuple[Line, ...]:
 
 def write_list(out: Path, found: HandedIn, chapter: str) -> Path:
     """Write OUT/handed_in_<chapter>.csv: what became of each file, and why."""
-    rows = [[harmless.field(getattr(line, column)) for column in COLUMNS] for line in found.lines[:LISTED]]
-    if len(found.lines) > LISTED:
-        rows.append([f"and {some(len(found.lines) - LISTED, 'more file')}", "", "", "", "", ""])
+    rows = [[harmless.field(getattr(line, column)) for column in COLUMNS] for line in found.lines]
     return files.replace_table(Path(out) / f"handed_in_{chapter}.csv", [COLUMNS, *rows])

@@ -35,7 +35,7 @@ DIGEST = re.compile(r"\.{3}[0-9a-f]{16}$")  # how a long name ends: no other one
 STUDENT_BYTES = 150  # of a student's name: it becomes the name of a folder
 TIMESTAMP_BYTES = 200
 BROKEN = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of surrogate pairs: no file or database bears them
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # its byte order marks: some editors save so
 DATE = re.compile(  # strict: nbgrader would look for a time zone's file under any name
     r"((?:19|20)\d\d-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
     r" ?(?:Z|[+-]\d\d:?\d\d|[A-Za-z]+(?:/[A-Za-z_]+){0,2})?"
@@ -117,16 +117,14 @@ def read(found: Found, chapter: Chapter) -> Submission:
     notes: list[str] = []
     timestamp, refused = None, ""
     try:
-        with student_files.folder(found.folder, *zip(*chapter.handed_in_as, strict=True)) as folder:
+        with student_files.folder(found.folder, chapter) as folder:
             if folder is None:
                 return Submission(found.student, chapter.name, notes=(f"{NOTHING}: no folder {chapter.name}",))
             timestamp = _timestamp(folder, notes)
             for other in (f"{each}/{chapter.name}.ipynb" for each in catalogue.LANGUAGES):
                 if student_files.there(folder, other):  # who works there, and hands in the whole folder
                     notes.append(f"{other} lies beside it and is not read: hand it in as {chapter.name}.ipynb")
-            most = chapter.limits.notebook_bytes
-            there = (student_files.read(folder, file, most) for _, file in chapter.handed_in_as)
-            if (data := next((each for each in there if each is not None), None)) is not None:
+            if (data := student_files.notebook(folder, chapter)) is not None:
                 return replace(of_bytes(data, chapter, notes), student=found.student, timestamp=timestamp)
             if file := instead.beside(folder, notebooks=not chapter.assignment):
                 refused = instead.not_it(student_name(file), chapter)
@@ -141,7 +139,7 @@ def of_bytes(data: bytes, chapter: Chapter, notes: list[str]) -> Submission:
     """What a file holds, nobody's yet; `notes` are those that it has already."""
     language = ENGLISH
     try:
-        notebook = _parse(data, notes)
+        notebook = _parse(data)
         language = catalogue.of_notebook(notebook)
         cells = stubs_of.in_english(_cells(notebook, chapter, notes), chapter.english)
     except RefusedError as refusal:
@@ -175,38 +173,22 @@ def _timestamp(folder: int, notes: list[str]) -> str | None:
     return None
 
 
-def _parse(data: bytes, notes: list[str]) -> Any:
+def _parse(data: bytes) -> Any:
     """Return the JSON value of a file. Raises RefusedError."""
     mend = "open it in JupyterLab, save it and submit it again"
-    twice: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(items)
-        if len(made) < len(items) and not twice:
-            seen: set[str] = set()
-            twice.append(next(key for key, _ in items if key in seen or seen.add(key)))
-        return made
-
     if not data.strip():
         raise RefusedError(f"is empty; {mend}")
     if data.startswith(UTF_16):
         with contextlib.suppress(UnicodeDecodeError):
             data = data.decode("utf-16").encode()
-            notes.append("the file is in UTF-16, as some editors save it: read all the same")
-    if data.startswith(b"\xef\xbb\xbf"):
-        notes.append("the file begins with a byte order mark: ignored")
-        data = data[3:]
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_int=_integer, parse_float=_float)
+        return json.loads(data.decode("utf-8-sig"), parse_int=_integer, parse_float=_float)
     except UnicodeDecodeError as error:
         raise RefusedError(f"is not UTF-8 text (byte {error.start}); {mend}") from None
     except (RecursionError, MemoryError):
         raise RefusedError(f"is nested too deeply to be a notebook; {mend}") from None
     except ValueError as error:
         raise RefusedError(f"is not JSON ({_shown(str(error))}); {mend}") from None
-    if twice:
-        notes.append(f"the file says {_shown(twice[0])} twice in one place: the last one counts, as in Jupyter")
-    return value
 
 
 def _integer(digits: str) -> int:

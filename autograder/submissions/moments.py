@@ -39,7 +39,9 @@ class Moment:
 def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, told: Told | None = None) -> Moment:
     """When a file was handed in; `stamp` is the timestamp.txt beside it, `told` what the instructor's table says."""
     if layout is Layout.CANVAS:
-        return _canvas(claim, told)
+        if not (told.late if told and told.late is not None else claim.late):
+            return Moment(source=ON_TIME)
+        return Moment(told.when, TABLE, ["Canvas says LATE"]) if told else Moment(notes=[NOT_YET])
     if told:
         return Moment(told.when, TABLE)
     if layout is Layout.MOODLE:
@@ -61,8 +63,11 @@ def moment(member: Member, claim: Claim, layout: Layout, stamp: Member | None, t
         made.when, made.source = in_name or claim.when, name
     elif member.time and not (layout is Layout.NBGRADER and member.owner is not None):  # such folders are as they are
         made.when, made.source = f"{member.time:{FORMAT}}", OWN
-    if layout is Layout.EXCHANGE:
-        made.notes += _odd(member, claim, readable(made.when))
+    if layout is Layout.EXCHANGE:  # where anybody may write
+        if not exchange.owned(member, claim):
+            made.notes.append(f"its folder belongs to another user ({exchange.user(member.owner)}): is it theirs?")
+        if later := _later(member.time, readable(made.when)):
+            made.notes.append(f"the file is from {later}, later than that")
     return made
 
 
@@ -78,24 +83,6 @@ def streamed(times: Sequence[datetime]) -> bool:
     """Whether files' own times, in the order of their source, are those of whoever wrote one after the other: a download's."""
     gaps = [(after - before).total_seconds() for before, after in pairwise(times)]
     return len(times) >= SEVERAL and all(0 <= gap <= BETWEEN for gap in gaps)
-
-
-def _canvas(claim: Claim, told: Told | None) -> Moment:
-    """When, of a Canvas download: no time at all for who is on time."""
-    late = told.late if told and told.late is not None else claim.late
-    if not late:
-        return Moment(source=ON_TIME)
-    return Moment(told.when, TABLE, ["Canvas says LATE"]) if told else Moment(notes=[NOT_YET])
-
-
-def _odd(member: Member, claim: Claim, claimed: str) -> list[str]:
-    """What is odd about a folder of an exchange, where anybody may write."""
-    notes = []
-    if not exchange.owned(member, claim):
-        notes.append(f"its folder belongs to another user ({exchange.user(member.owner)}): is it theirs?")
-    if later := _later(member.time, claimed):
-        notes.append(f"the file is from {later}, later than that")
-    return notes
 
 
 def backdated(handed: Sequence[tuple[Member, str]]) -> list[tuple[int, str]]:

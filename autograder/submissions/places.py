@@ -13,10 +13,9 @@ from pathlib import Path
 from autograder.model import harmless
 from autograder.model.course import Chapter, CourseError
 from autograder.submissions import filenames, folders, members
-from autograder.submissions.filenames import UNKNOWN, Claim, Layout, Names, Reader
+from autograder.submissions.filenames import READERS, UNKNOWN, Claim, Layout, Reader
 from autograder.submissions.members import Member, Owner, Parts
 
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 BESIDE = "it lies beside where {}/ belongs; move it into such a folder, or say --name-pattern"
 ASTRAY = "a folder that is no submission"
 BY_STUDENT = "(?P<student_id>[^/]+)/(?P<file_id>.+)"  # a pattern of files that lie directly in their students' folders
@@ -71,30 +70,28 @@ class Place:
         return any(filenames.fits(mine, layout, chapters) for layout in others if layout is not self.layout)
 
 
-def located(source: Path, chapter: Chapter, names: Names) -> Place:
-    """Where in a folder a class lies, by what lies directly in it. Raises CourseError, OSError."""
-    if names.pattern:
-        return Place(source, Layout.PATTERN, names.pattern)
-    layout = names.layout
-    if layout in (None, Layout.EXCHANGE) and all((source / name).is_dir() for name in ("inbound", "outbound")):
-        return Place(source / "inbound", Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
+def located(source: Path, chapter: Chapter, names: Reader | None) -> Place:
+    """Where in a folder a class lies, by what lies directly in it, or `names` say. Raises CourseError, OSError."""
+    if names:
+        return Place(source, Layout.PATTERN, names)
+    if all((source / name).is_dir() for name in ("inbound", "outbound")):
+        return Place(source / "inbound", Layout.EXCHANGE, READERS[Layout.EXCHANGE], certain=True)
+    entries = folders.top(source)
+    inside = [_inside(source, name, chapter.folders) for name, is_folder in entries if is_folder]
+    loose = [(name,) for name, is_folder in entries if not is_folder]
+    if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.folders) for name in inside):
+        return Place(source, Layout.EXCHANGE, READERS[Layout.EXCHANGE], certain=True)
+    # what lies loose among nbgrader's folders is nobody's: so folders are asked first
+    layout = _most(inside, chapter.folders, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
+    layout = layout or _most(loose, chapter.folders, (Layout.MOODLE, Layout.CANVAS))
     if layout is None:
-        entries = folders.top(source)
-        inside = [_inside(source, name, chapter.folders) for name, is_folder in entries if is_folder]
-        loose = [(name,) for name, is_folder in entries if not is_folder]
-        if source.name == "inbound" and any(filenames.fits(name, Layout.EXCHANGE, chapter.folders) for name in inside):
-            return Place(source, Layout.EXCHANGE, Reader(Layout.EXCHANGE), certain=True)
-        # what lies loose among nbgrader's folders is nobody's: so folders are asked first
-        layout = _most(inside, chapter.folders, (Layout.MOODLE, Layout.EXCHANGE, Layout.NBGRADER))
-        layout = layout or _most(loose, chapter.folders, (Layout.MOODLE, Layout.CANVAS))
-        if layout is None:
-            # the folder in which the exchanges of several courses lie is none: a student's own may look like one, too
-            named = [source / name[0] for name in inside]
-            courses = [each for each in named if os.path.isdir(each / "inbound") and os.path.isdir(each / "outbound")]
-            if courses and courses == named:
-                raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {courses[0]}")
-            layout = Layout.EXCHANGE if source.name == "inbound" else Layout.NBGRADER
-    return Place(source, layout, Reader(layout))
+        # the folder in which the exchanges of several courses lie is none: a student's own may look like one, too
+        named = [source / name[0] for name in inside]
+        courses = [each for each in named if os.path.isdir(each / "inbound") and os.path.isdir(each / "outbound")]
+        if courses and courses == named:
+            raise CourseError(f"{source}: there are exchanges in it; give the course's own folder: {courses[0]}")
+        layout = Layout.EXCHANGE if source.name == "inbound" else Layout.NBGRADER
+    return Place(source, layout, READERS[layout])
 
 
 def _inside(source: Path, folder: str, chapters: tuple[str, ...]) -> Parts:
@@ -120,7 +117,7 @@ def occupied(place: Place, chapter: Chapter) -> None:
     there = (place.path / name / each for name in inside for each in takes)
     if place.layout is not Layout.NBGRADER or any(map(os.path.lexists, there)):
         return
-    if zips := [name for name, is_folder in entries if not is_folder and name.lower().endswith(ARCHIVES)]:
+    if zips := [name for name, is_folder in entries if not is_folder and name.lower().endswith(".zip")]:
         which = "it" if len(zips) == 1 else f"one of the {len(zips)}"
         raise CourseError(
             f"{place.path}: it holds {zips[0]}, and no submission; give {which} by itself: --submissions {place.path / zips[0]}"

@@ -6,22 +6,22 @@ one student, the one whose number the roster gives is taken, and without that ne
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autograder.model import harmless
 from autograder.model.course import CourseError
+from autograder.submissions import lists
 from autograder.submissions.filenames import Claim, Layout
 
 MEANING = re.compile(r"""[<>&"`\\|,;:{}$%#()\[\]]""")  # of a name: to HTML, templates, CSV and patterns
 EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}")
 NAME = 100  # characters
 ID_BYTES = 200  # of a student's id: it names a folder
+COLUMNS = {name: name for name in ("id", "name", "lms id", "first name", "last name", "email")} | {"e-mail": "email"}
 Account = tuple[str, str]  # the display name, the system's number
 
 
@@ -63,23 +63,9 @@ class Roster:
         self._by_name: dict[str, set[str]] = {}
         self.ids: set[str] = set()
         self.enrolled: dict[str, Enrolled] = {}
-        try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                self._read(csv.reader(file))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
-
-    def _read(self, rows: Any) -> None:
-        head = [
-            " ".join(cell.casefold().replace("_", " ").replace("e-mail", "email").split()) for cell in next(rows, [])
-        ]
-        if "id" not in head or not {"name", "lms id", "last name"} & set(head) or max(Counter(head).values()) > 1:
-            raise CourseError(f"{self.path}: its first line is {head}; it must name the columns id, name, lms id")
-        for row in rows:
-            line = f"{self.path}, line {rows.line_num}"
-            if not any(cell.strip() for cell in row):
-                continue
-            cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
+        for line, cells in lists.lines(
+            path, COLUMNS, "the columns id, name, lms id", {"id"}, {"name", "lms id", "last name"}
+        ):
             student, number = cells.get("id", ""), cells.get("lms id", "")
             name = cells.get("name") or f"{cells.get('first name', '')} {cells.get('last name', '')}".strip()
             if not student or set(student) & set("/\0") or student in (".", "..") or len(student.encode()) > ID_BYTES:

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
+from autograder.model.course import Chapter
 from autograder.submissions import members
 
 CONTENT_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO}
@@ -23,18 +24,18 @@ class RefusedError(Exception):
 
 
 @contextlib.contextmanager
-def folder(student: Path, names: Sequence[str], files: Sequence[str] = ()) -> Iterator[int | None]:
-    """Open the first of these folders of a student's that there is, never through a link; None when there is none.
+def folder(student: Path, at: Chapter) -> Iterator[int | None]:
+    """Open the first of a chapter's folders of a student's that there is, never through a link; None when there is none.
 
-    Without any the student's own folder will do, if one of `files` lies directly in it.
+    Without any the student's own folder will do, if a notebook of the chapter's lies directly in it.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     opened: list[int] = []
-    chapter = names[0]
+    chapter = at.name
     try:
         opened.append(os.open(student, flags))
-        chapter = next((name for name in names if there(opened[0], name)), names[0])
-        if not there(opened[0], chapter) and any(there(opened[0], file) for file in files):
+        chapter = next((name for name in at.folders if there(opened[0], name)), chapter)
+        if not there(opened[0], chapter) and any(there(opened[0], file) for _, file in at.handed_in_as):
             chapter = "."
         opened.append(os.open(chapter, flags, dir_fd=opened[0]))
         yield opened[1]
@@ -57,6 +58,12 @@ def there(folder: int, name: str) -> bool:
         os.lstat(name, dir_fd=folder)
         return True
     return False
+
+
+def notebook(folder: int, chapter: Chapter) -> bytes | None:
+    """Read the chapter's notebook; None when there is none. Raises RefusedError, OSError."""
+    found = (read(folder, file, chapter.limits.notebook_bytes) for _, file in chapter.handed_in_as)
+    return next((data for data in found if data is not None), None)
 
 
 def read(folder: int, name: str, cap: int) -> bytes | None:

@@ -11,17 +11,15 @@ mod/assign/gradingtable.php, `col_timesubmitted`), in English and in the zone of
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from autograder.model import headers
 from autograder.model.course import CourseError
+from autograder.submissions import lists
 
 COLUMNS = {  # as they may be called, squashed -> what they are
     "id": "id",
@@ -35,6 +33,10 @@ COLUMNS = {  # as they may be called, squashed -> what they are
     "identifier": "lms id",  # of Moodle's worksheet
     "last modified (submission)": "when",
 }
+WANTS = (
+    "the columns `id` (or `lms id`) and `handed in`, each once, as in id,handed in; or give Moodle's grading worksheet, "
+    "downloaded with Moodle in English"
+)
 PARTICIPANT = re.compile(r"Participant ([0-9]{1,20})")
 WORKSHEET = ("%A, %d %B %Y, %I:%M %p", "%A, %d %b %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%A, %d %b %Y, %H:%M")
 FORMAT = "%Y-%m-%d %H:%M:%S.%f UTC"  # as nbgrader writes timestamp.txt
@@ -63,32 +65,14 @@ class Times:
         self._by_id: dict[str, Told] = {}
         self._by_number: dict[str, Told] = {}
         self._unused: dict[str, Told] = {}  # by where they stand: of nobody who handed in, so far
-        try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                first = file.readline()
-                file.seek(0)
-                delimiter = ";" if first.count(";") > first.count(",") else ","
-                self._read(csv.reader(file, delimiter=delimiter), chapter)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise CourseError(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
-
-    def _read(self, rows: Any, chapter: str) -> None:
-        head = [COLUMNS.get(" ".join(cell.replace("_", " ").casefold().split()), "") for cell in next(rows, [])]
-        twice = [name for name, count in Counter(filter(None, head)).items() if count > 1]
-        if "when" not in head or not {"id", "lms id"} & set(head) or twice:
-            raise CourseError(
-                f"{self.path}: its first line must name the columns `id` (or `lms id`) and `handed in`, each once, as in "
-                "id,handed in; or give Moodle's grading worksheet, downloaded with Moodle in English"
-            )
-        for row in rows:
-            cells = dict(zip(head, (cell.strip() for cell in row), strict=False))
+        for where, cells in lists.lines(path, COLUMNS, WANTS, {"when"}, {"id", "lms id"}):
             if cells.get("when", "-") not in ("", "-") and cells.get("chapter", "") in (
                 "",
                 chapter,
                 chapter[:2],
                 chapter[3:],
             ):
-                self._line(f"{self.path}, line {rows.line_num}", cells)
+                self._line(where, cells)
 
     def _line(self, where: str, cells: dict[str, str]) -> None:
         when = self._date(where, cells["when"])

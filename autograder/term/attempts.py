@@ -56,13 +56,12 @@ def of(out: Path, chapter: Chapter, students: Collection[str] | None = None) -> 
     records = record.records(out, chapter, students)
     absent, faults = roll.absent(out, chapter), roll.left(out, chapter)
     with record.book(out, chapter) as book:
-        kept = evidence.every(book, chapter.name, students)
         told: dict[str, list[Entry]] = {}
         for line in history.entries(book, chapter.name):
             told.setdefault(line.student, []).append(line)
         by_hand = given.given(book, chapter.name, students) if records else {}
         with book.reading() as connection:
-            dates = extensions.dates(connection, chapter.name)
+            kept, dates = evidence.every(connection, chapter.name, students), extensions.dates(connection, chapter.name)
     due = next((each.due - timedelta(seconds=each.extension) for each in records if each.due), None)
     theirs = {student: Theirs() for student in absent}
     for each in records:

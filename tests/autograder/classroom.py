@@ -3,16 +3,18 @@
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import nbformat.v4 as v4
 from bs4 import BeautifulSoup
 from nbgrader.preprocessors import ComputeChecksums
 
-from autograder.gradebook.record import Recorder
+from autograder.gradebook.record import Record, Recorder, book, records
 from autograder.model import course
 from autograder.model.course import Chapter, Limits
 from autograder.model.verdict import Fault, Mark, Result, Verdict
+from autograder.submissions.extensions import Extension
 
 NAME = "01_tiny"
 STUB = "def pick(names):\n    raise NotImplementedError"
@@ -103,6 +105,34 @@ def record(out: Path, *verdicts: Verdict, at: str | None = None, tiny: Chapter =
     with Recorder(out, tiny, book) as recorder:
         for each in verdicts:
             recorder.write(each, at)
+
+
+def write(out: Path, when: str, *said: Extension, student: str = "ada", tiny: Chapter = TINY) -> Record:
+    """Grade, or grade again, what did not change and was handed in `when`; with extensions."""
+    with Recorder(out, tiny, extensions=said) as recorder:
+        if not recorder.renew(student, when) and recorder.known(student) is None:
+            recorder.write(verdict(student), when)
+    return next(each for each in records(out, TINY) if each.student == student)
+
+
+def by_hand(
+    out: Path,
+    points: float | None = None,
+    student: str = "ada",
+    cell: str = "why",
+    *,
+    extra: float | None = None,
+    comment: str = "",
+) -> None:
+    """As the formgrader gives, or takes back, a mark, and its extra credit; and a comment."""
+    with book(out, TINY) as opened:
+        grade: Any = opened.find_grade(cell, NAME, NAME, student)
+        grade.manual_score, grade.extra_credit = points, extra
+        grade.needs_manual_grade &= points is None
+        if comment:
+            remark: Any = opened.find_comment(cell, NAME, NAME, student)
+            remark.manual_comment = comment
+        opened.db.commit()
 
 
 def shown(page: Path) -> BeautifulSoup:

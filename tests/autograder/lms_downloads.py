@@ -1,10 +1,9 @@
 """Downloads as Canvas and Moodle make them, and an exchange, of an invented class of six: one late, one twice."""
 
-import io
 import itertools
-import tarfile
 import time
 import zipfile
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,16 +13,15 @@ MADE = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 def canvas(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
     """submissions.zip: `lastnamefirst_[LATE_]USER_SUBMISSION_file`; Eve is late, Fay handed in three times."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number, name in enumerate(STUDENTS):
-            first, last = name.lower().split()
-            late = "LATE_" if first == "eve" else ""
-            again = "-2" if first == "fay" else ""
-            put(archive, f"{last}{first}_{late}{100 + number}_{9000 + number}_{chapter}{again}.ipynb", notebook)
-        put(archive, f"wrayfay_105_8000_{chapter}-9.ipynb", b"older by the submission's number")
-        put(archive, f"wrayfay_105_9005_{chapter}.ipynb", b"older by its suffix")
-        put(archive, "brownbob_101_9001_photo.png", b"no notebook")
-    return path
+    files = {}
+    for number, name in enumerate(STUDENTS):
+        first, last = name.lower().split()
+        late = "LATE_" if first == "eve" else ""
+        again = "-2" if first == "fay" else ""
+        files[f"{last}{first}_{late}{100 + number}_{9000 + number}_{chapter}{again}.ipynb"] = notebook
+    files[f"wrayfay_105_8000_{chapter}-9.ipynb"] = b"older by the submission's number"
+    files[f"wrayfay_105_9005_{chapter}.ipynb"] = b"older by its suffix"
+    return zipped(path, {**files, "brownbob_101_9001_photo.png": b"no notebook"})
 
 
 def moodle(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
@@ -42,21 +40,20 @@ def moodle(path: Path, chapter: str, notebook: bytes = b"{}") -> Path:
     return path
 
 
+def zipped(path: Path, files: Mapping[str, bytes], system: int = 3) -> Path:
+    """A zip of these files, made on that system: 0 is Windows."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            put(archive, name, data)
+            archive.infolist()[-1].create_system = system
+    return path
+
+
 def put(archive: zipfile.ZipFile, name: str, data: bytes, when: datetime = MADE, mode: int = 0o644) -> None:
     """A member with a time."""
     info = zipfile.ZipInfo(name, when.timetuple()[:6])
     info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (0o100000 | mode) << 16
     archive.writestr(info, data)
-
-
-def tar(path: Path, members: list[tuple[str | tarfile.TarInfo, bytes]]) -> Path:
-    """A tar.gz of these members."""
-    with tarfile.open(path, "w:gz") as archive:
-        for name, data in members:
-            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
-            info.size, info.mtime = len(data) if info.isreg() else 0, int(MADE.timestamp())
-            archive.addfile(info, io.BytesIO(data))
-    return path
 
 
 def wait_for(what, seconds: float = 60.0):

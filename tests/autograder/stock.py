@@ -57,3 +57,29 @@ def _run(call: list[str], cwd: Path, environment: dict[str, str], said: list[Pat
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+
+
+class Exchange:
+    """A temporary exchange of a course with one assignment, and nbgrader's commands on it."""
+
+    def __init__(self, folder: Path, course: str, chapter: str, released: bytes = b"{}") -> None:
+        self.root, self.home, self.course, self.chapter = folder / "exchange", folder / "home", course, chapter
+        for name, mode in (("inbound", 0o733), ("outbound", 0o755), ("feedback", 0o711)):
+            (self.root / course / name).mkdir(parents=True)
+            (self.root / course / name).chmod(mode)
+        self.root.chmod(0o777)
+        (self.root / course / "outbound" / chapter).mkdir()
+        (self.root / course / "outbound" / chapter / f"{chapter}.ipynb").write_bytes(released)
+
+    def run(self, cwd: Path, *arguments: object) -> None:
+        """Run `nbgrader` in a folder."""
+        settings = [f"--Exchange.root={self.root}", f"--Exchange.cache={cwd / 'cache'}", f"--course={self.course}"]
+        nbgrader(*arguments, *settings, cwd=cwd, home=self.home)
+
+    def submit(self, student: str, notebook: bytes) -> Path:
+        """Hand in as `nbgrader submit` does; where the student works."""
+        place = self.home.parent / "students" / student
+        (place / self.chapter).mkdir(parents=True, exist_ok=True)
+        (place / self.chapter / f"{self.chapter}.ipynb").write_bytes(notebook)
+        self.run(place, "submit", self.chapter, f"--CourseDirectory.student_id={student}")
+        return place

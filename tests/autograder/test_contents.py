@@ -9,7 +9,7 @@ import courses
 import pytest
 from boxed import needs_a_box
 from classroom import NAME, TINY
-from lms_downloads import put
+from lms_downloads import zipped
 from small_course import NAME as SMALL
 from small_course import RIGHT, command
 
@@ -22,11 +22,7 @@ DONE = json.dumps(classroom.answered(TINY, pick="def pick(names):\n    return na
 
 def take(tmp_path, **files):
     """What is taken of these files of one Canvas zip, by student; what is found."""
-    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
-        put(archive, f"fay_1_1_{NAME}.ipynb", DONE)
-        for name, data in files.items():
-            put(archive, name, data)
-    with gathered(tmp_path / "c.zip", TINY) as found:
+    with gathered(zipped(tmp_path / "c.zip", {f"fay_1_1_{NAME}.ipynb": DONE, **files}), TINY) as found:
         files = {each.parent.parent.name: each.read_bytes() for each in found.folder.glob(f"*/{NAME}/{NAME}.ipynb")}
         return files, found
 
@@ -104,10 +100,10 @@ def test_of_two_files_that_may_be_the_notebook_none_is_taken(tmp_path):
 
 @needs_a_box
 def test_what_was_taken_with_a_doubt_needs_a_person_in_the_report(small, tmp_path):
-    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
-        put(archive, f"ada_2_2_{SMALL}.ipynb", courses.answered(small, SMALL, RIGHT))
-        put(archive, f"ada_2_3_{SMALL}-1.ipynb", courses.answered(small, SMALL, {}))
-    command("grade", SMALL, "--submissions", tmp_path / "c.zip", "--out", tmp_path / "out", root=small.root)
+    files = {f"ada_2_2_{SMALL}.ipynb": RIGHT, f"ada_2_3_{SMALL}-1.ipynb": {}}
+    files = {name: courses.answered(small, SMALL, answers) for name, answers in files.items()}
+    source = zipped(tmp_path / "c.zip", files)
+    command("grade", SMALL, "--submissions", source, "--out", tmp_path / "out", root=small.root)
     assert courses.marks(tmp_path / "out")["ada_2", "double"]["verdict"] == "passed"
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Taken, and perhaps not what was meant" in page

@@ -11,10 +11,8 @@ import pytest
 from classroom import BLANK, FAILED, NAME, TINY
 from small_course import CHECKS, RIGHT, command
 from small_course import NAME as SMALL
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
-from autograder.gradebook import contests, evidence, forgetting, history, past, record, schema
+from autograder.gradebook import contests, evidence, history, past, record
 from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
@@ -89,13 +87,6 @@ def out(tmp_path):
     return tmp_path
 
 
-def test_no_line_of_it_is_changed_or_removed(out):
-    with record.book(out, TINY) as book:
-        for change in ("UPDATE across_evidence SET basis = ''", "DELETE FROM across_evidence"):
-            with pytest.raises(DBAPIError), book.engine.begin() as connection:
-                connection.execute(text(change))
-
-
 def test_what_is_recorded_again_without_its_answers_has_those_of_before(out):
     with record.book(out, TINY) as book:
         kept = evidence.at(book, NAME, "ada")
@@ -103,14 +94,13 @@ def test_what_is_recorded_again_without_its_answers_has_those_of_before(out):
     assert kept.answers.answers == {"pick": "\ud83d no name"}
 
 
-def test_a_mark_by_hand_stands_from_when_it_was_noticed(out):
-    with record.book(out, TINY) as book:
-        book.find_grade("why", NAME, NAME, "ada").manual_score = 1.0
-        book.db.commit()
+def test_a_mark_by_hand_and_its_extra_credit_stand_from_when_they_were_noticed(out):
+    classroom.by_hand(out, 1.0, extra=1.5)
     outputs.write(out, TINY)
     _, stood, told = past.at(out, TINY, "ada", datetime.now(UTC))
-    assert [(row.points, row.verdict) for row in stood.rows if row.exercise == "why"] == [(1.0, Result.MANUAL)]
+    assert [(row.points, row.verdict) for row in stood.rows if row.exercise == "why"] == [(2.5, Result.MANUAL)]
     assert told[-1].by_hand
+    assert stood.points == next(each.points for each in record.records(out, TINY))
 
 
 def test_before_the_first_mark_nothing_stood(out):
@@ -135,28 +125,6 @@ def test_a_day_is_its_end(out, said, when):
 def test_what_is_no_date_is_said(out, said):
     with pytest.raises(CourseError, match="write it like 2026-11-20"):
         past.moment(out, said)
-
-
-def test_extra_credit_stands_in_the_past_too(out):
-    with record.book(out, TINY) as book:
-        book.find_grade("why", NAME, NAME, "ada").extra_credit = 1.5
-        book.db.commit()
-    outputs.write(out, TINY)
-    _, stood, _ = past.at(out, TINY, "ada", datetime.now(UTC))
-    assert stood.points == next(each.points for each in record.records(out, TINY))
-
-
-def test_what_was_graded_before_evidence_was_kept_has_no_code_until_it_is_graded_again(out):
-    with record.book(out, TINY) as book, book.engine.begin() as connection:
-        forgetting.take_out(connection, schema.EVIDENCE, "ada")
-    assert [each.code for each in record.records(out, TINY)] == [""]
-    with Recorder(out, TINY) as recorder:
-        assert recorder.renew("ada", None, Submission("ada", NAME, {"pick": "1"}))
-        assert not recorder.renew("ada", None)
-    (again,) = record.records(out, TINY)
-    assert again.code or not (out / ".seed").exists()
-    with record.book(out, TINY) as book:
-        assert evidence.at(book, NAME, "ada").answers.answers == {"pick": "1"}
 
 
 def test_a_reply_without_a_cell_to_comment_on_is_in_the_history_alone(out):
@@ -237,10 +205,7 @@ def test_a_comment_that_went_with_a_mark_stands_in_the_past_too(tmp_path, monkey
 
     hand_in("One.", "a")
     assert stood() == ""
-    with record.book(tmp_path, TINY) as book:
-        book.find_grade("why", NAME, NAME, "ada").manual_score = 1.0
-        book.find_comment("why", NAME, NAME, "ada").manual_comment = "Which one?"
-        book.db.commit()
+    classroom.by_hand(tmp_path, 1.0, comment="Which one?")
     outputs.write(tmp_path, TINY, workers=1)
     assert stood() == "Which one? (as it is now: of a comment no date is kept)"
     when = datetime.now(UTC)

@@ -15,7 +15,7 @@ from classroom import TINY
 from nbgrader.api import Gradebook
 from nbgrader.utils import notebook_hash
 from small_course import NAME, RIGHT, command
-from stock import nbgrader
+from stock import Exchange
 
 from autograder.engine import class_run
 from autograder.export import into_exchange
@@ -27,39 +27,9 @@ from autograder.submissions import exchange, intake
 ON_ITS_OWN = {"mallory": b"\xff\xfe no text", "empty": b"", "long": b"a" * 1000, "none": None}
 
 
-class Exchange:
-    """A temporary exchange, and nbgrader's commands on it."""
-
-    def __init__(self, folder: Path, course: str) -> None:
-        self.root, self.home, self.course = folder / "exchange", folder / "home", course
-        self.students = folder / "students"
-        for made in (self.root, self.home, self.students):
-            made.mkdir()
-        for name, mode in (("inbound", 0o733), ("outbound", 0o755), ("feedback", 0o711)):
-            (self.root / course / name).mkdir(parents=True)
-            (self.root / course / name).chmod(mode)
-        self.root.chmod(0o777)
-
-    def run(self, cwd: Path, *arguments: object) -> None:
-        settings = [f"--Exchange.root={self.root}", f"--Exchange.cache={cwd / 'cache'}", f"--course={self.course}"]
-        nbgrader(*arguments, *settings, cwd=cwd, home=self.home)
-
-    def submit(self, student: str, notebook: bytes) -> Path:
-        """Hand in as `nbgrader submit` does; where the student works."""
-        place = self.students / student
-        (place / NAME).mkdir(parents=True, exist_ok=True)
-        (place / NAME / f"{NAME}.ipynb").write_bytes(notebook)
-        self.run(place, "submit", NAME, f"--CourseDirectory.student_id={student}")
-        return place
-
-
 @pytest.fixture
 def there(small: Course, tmp_path: Path) -> Exchange:
-    made = Exchange(tmp_path, small.id)
-    outbound = made.root / small.id / "outbound" / NAME
-    outbound.mkdir()
-    shutil.copy(small.notebook(NAME), outbound)
-    return made
+    return Exchange(tmp_path, small.id, NAME, small.notebook(NAME).read_bytes())
 
 
 @needs_a_box
@@ -75,7 +45,7 @@ def test_a_page_goes_from_the_exchange_and_back_to_its_student_by_nbgraders_own_
     shutil.copytree(his, his.with_name(f"bob+{NAME}+2026-01-01 10:00:00 UTC"))
     out = tmp_path / "out"
     source = there.root / small.id
-    command("grade", NAME, "--submissions", source, "--out", out, "--layout", "exchange", root=small.root)
+    command("grade", NAME, "--submissions", source, "--out", out, root=small.root)
     attempts = {row["student"]: row["file_of_download"] for row in courses.table(out / "totals.csv")}
     assert attempts == {"ada": "1 of 1", "bob": "2 of 2"}
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}", small.id) as book:
@@ -104,7 +74,7 @@ def recorded(out: Path, *students: str) -> None:
 
 
 def test_who_handed_in_elsewhere_stops_nobodys_release_and_their_page_is_fetched_by_nobody(tmp_path: Path):
-    out, there = tmp_path / "out", Exchange(tmp_path, "across")
+    out, there = tmp_path / "out", Exchange(tmp_path, "across", NAME)
     class_run.secret(out)
     recorded(out, "ada", "bob")
     receipts.keep(out, classroom.NAME, "ada", "a" * 128)
@@ -118,7 +88,7 @@ def test_who_handed_in_elsewhere_stops_nobodys_release_and_their_page_is_fetched
 
 
 def test_pages_that_are_given_back_at_once_are_found_by_their_students_and_by_nobody_who_lists(tmp_path: Path):
-    out, there = tmp_path / "out", Exchange(tmp_path, "across")
+    out, there = tmp_path / "out", Exchange(tmp_path, "across", NAME)
     (there.root / "across" / "feedback").rmdir()
     class_run.secret(out)
     recorded(out, "ada", "bob")
@@ -138,7 +108,7 @@ def test_pages_that_are_given_back_at_once_are_found_by_their_students_and_by_no
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o771, 0o2773])
 def test_pages_go_into_no_folder_that_others_may_write(tmp_path: Path, mode: int):
-    there = Exchange(tmp_path, "across")
+    there = Exchange(tmp_path, "across", NAME)
     place = there.root / "across" / "feedback"
     place.chmod(mode)
     with pytest.raises(CourseError, match="chmod 711"):
@@ -148,7 +118,7 @@ def test_pages_go_into_no_folder_that_others_may_write(tmp_path: Path, mode: int
 
 
 def test_pages_go_into_no_folder_of_anothers_and_into_nothing_that_is_no_exchange(tmp_path: Path, monkeypatch: Any):
-    there = Exchange(tmp_path, "across")
+    there = Exchange(tmp_path, "across", NAME)
     with pytest.raises(CourseError, match="no folder of nbgrader's exchange"):
         into_exchange.folder(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)

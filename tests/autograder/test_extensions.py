@@ -9,7 +9,7 @@ from pathlib import Path
 import classroom
 import pytest
 from boxed import needs_a_box
-from classroom import TINY
+from classroom import TINY, write
 from nbgrader.api import Gradebook
 from small_course import NAME, command
 
@@ -31,14 +31,6 @@ def full_name(name: str) -> str:
     if name not in CHAPTERS:
         raise CourseError(f"no chapter {name!r}")
     return CHAPTERS[name]
-
-
-def write(out: Path, *said: Extension, when: str = LATE, student: str = "ada") -> record.Record:
-    """Grade, or grade again, what did not change."""
-    with Recorder(out, TINY, extensions=said) as recorder:
-        if not recorder.renew(student, when) and recorder.known(student) is None:
-            recorder.write(classroom.verdict(student), timestamp=when)
-    return next(each for each in record.records(out, TINY) if each.student == student)
 
 
 def grant(out: Path, course: str, chapter: str, student: str, days: int) -> None:
@@ -100,36 +92,36 @@ def test_only_whose_factor_it_is_gets_other_limits_and_another_digest():
 
 def test_a_date_stays_where_it_is_when_the_due_date_moves_and_days_move_with_it(tmp_path):
     late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
-    assert write(tmp_path).penalty == 1.0
+    assert write(tmp_path, LATE).penalty == 1.0
     until = Extension("ada", classroom.NAME, until="2026-01-06T12:00:00Z", where="x.csv, line 2 (ada)")
-    assert write(tmp_path, until).penalty == 0.5
+    assert write(tmp_path, LATE, until).penalty == 0.5
     late_penalty.settle(tmp_path, TINY, "2026-01-04T12:00+00:00", None, None)
-    moved = write(tmp_path)
+    moved = write(tmp_path, LATE)
     assert (moved.penalty, moved.extension) == (0.5, 2 * DAY)
     days = Extension("ada", classroom.NAME, seconds=DAY)
-    assert write(tmp_path, days).penalty == 1.0
+    assert write(tmp_path, LATE, days).penalty == 1.0
     with pytest.raises(CourseError, match=r"x\.csv, line 2 \(ada\): until .* is before it is due"):
-        write(tmp_path, replace(until, until="2026-01-01T12:00:00Z"))
+        write(tmp_path, LATE, replace(until, until="2026-01-01T12:00:00Z"))
 
 
 def test_what_was_given_last_counts_and_nothing_takes_back_what_was_given_elsewhere(tmp_path):
     late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
     days = Extension("ada", classroom.NAME, seconds=DAY)
-    assert write(tmp_path, days).penalty == 0.5  # before anything was handed in, too
+    assert write(tmp_path, LATE, days).penalty == 0.5  # before anything was handed in, too
     grant(tmp_path, "across", classroom.NAME, "ada", 7)
-    assert write(tmp_path).penalty == 0.0
-    assert write(tmp_path, days).penalty == 0.0  # as said before: no news
-    assert write(tmp_path, replace(days, seconds=0.0)).penalty == 1.0
+    assert write(tmp_path, LATE).penalty == 0.0
+    assert write(tmp_path, LATE, days).penalty == 0.0  # as said before: no news
+    assert write(tmp_path, LATE, replace(days, seconds=0.0)).penalty == 1.0
     assert (
-        write(tmp_path, Extension("ada", "", seconds=9 * DAY)).penalty == 1.0
+        write(tmp_path, LATE, Extension("ada", "", seconds=9 * DAY)).penalty == 1.0
     )  # the chapter's own line goes before it
-    assert write(tmp_path, Extension("bob", "", seconds=9 * DAY), student="bob").penalty == 0.0
+    assert write(tmp_path, LATE, Extension("bob", "", seconds=9 * DAY), student="bob").penalty == 0.0
 
 
 def test_a_line_on_time_alone_leaves_the_date_as_it_was(tmp_path):
     late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
-    write(tmp_path, Extension("ada", classroom.NAME, seconds=3 * DAY))
-    assert write(tmp_path, Extension("ada", classroom.NAME, time=2.0)).penalty == 0.0
+    write(tmp_path, LATE, Extension("ada", classroom.NAME, seconds=3 * DAY))
+    assert write(tmp_path, LATE, Extension("ada", classroom.NAME, time=2.0)).penalty == 0.0
     with Recorder(tmp_path, TINY) as recorder:
         assert dict(recorder.times) == {"ada": 2.0}
     with Recorder(tmp_path, TINY, extensions=[Extension("ada", classroom.NAME, time=1.0)]) as recorder:

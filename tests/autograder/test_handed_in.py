@@ -4,35 +4,30 @@ import csv
 import os
 import stat
 import struct
-import tarfile
 import zipfile
 
 import lms_downloads
 import pytest
 from classroom import NAME, TINY
-from lms_downloads import put, tar
-from stock import nbgrader
+from lms_downloads import put, zipped
+from stock import Exchange
 
 from autograder.model.course import CourseError
-from autograder.submissions import archives, folders, handed_in, intake, members
+from autograder.submissions import folders, handed_in, intake, members
 from autograder.submissions.downloads import gathered
-from autograder.submissions.filenames import Layout, Names
+from autograder.submissions.filenames import Layout, pattern
 
 
-def take(source, pattern="", layout="", **how):
+def take(source, names="", **how):
     """What is gathered: student -> the file's bytes; and the lines."""
-    with gathered(source, TINY, names=Names(pattern, layout), **how) as found:
+    with gathered(source, TINY, names=pattern(names), **how) as found:
         files = {each.parent.parent.name: each.read_bytes() for each in found.folder.glob(f"*/{NAME}/{NAME}.ipynb")}
         stamps = {each.parent.parent.name: each.read_text() for each in found.folder.glob("*/*/timestamp.txt")}
         return files, stamps, found
 
 
-def zipped(path, **members):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        put(archive, f"good_1_2_{NAME}.ipynb", b"good")
-        for name, data in members.items():
-            put(archive, name, data)
-    return path
+def good_and(path, **members):
+    return zipped(path, {f"good_1_2_{NAME}.ipynb": b"good", **members})
 
 
 def line(found, part):
@@ -59,7 +54,7 @@ def test_a_canvas_download_gives_each_student_their_newest_file(tmp_path):
 
 
 def test_an_attempt_is_told_by_when_it_came_and_not_by_which_one_counts(tmp_path):
-    source = zipped(tmp_path / "x.zip", **{f"eve_5_60_{NAME}.ipynb": b"named", "eve_5_61_other.ipynb": b"later"})
+    source = good_and(tmp_path / "x.zip", **{f"eve_5_60_{NAME}.ipynb": b"named", "eve_5_61_other.ipynb": b"later"})
     files, _, found = take(source)
     assert (files["eve_5"], found.attempts["eve_5"]) == (b"named", "1 of 2")
 
@@ -83,40 +78,24 @@ def test_moodles_download_without_folders_and_an_unpacked_one_are_read_too(tmp_p
     assert len(take(tmp_path / "unpacked")[0]) == 7
 
 
-def test_a_student_cannot_hand_in_under_anothers_name(tmp_path):
-    source = zipped(tmp_path / "x.zip", **{f"eve_5_6_good_1_9_{NAME}.ipynb": b"forged"})
-    files, _, _ = take(source)
-    assert files == {"good_1": b"good", "eve_5": b"forged"}
-    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
-        put(archive, f"Eve_5_assignsubmission_file_/Ada_1_assignsubmission_file_/{NAME}.ipynb", b"forged")
-        put(archive, f"Eve_5_assignsubmission_file_/{NAME}/{NAME}.ipynb", b"forged")
-        put(archive, f"Ada_1_assignsubmission_file_/{NAME}.ipynb", b"good")
-    assert take(tmp_path / "m.zip")[0] == {"Eve": b"forged", "Ada": b"good"}
-
-
 def test_a_students_timestamp_in_a_download_is_not_believed(tmp_path):
-    with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
-        put(archive, f"Eve_5_assignsubmission_file_/{NAME}.ipynb", b"")
-        put(archive, "Eve_5_assignsubmission_file_/timestamp.txt", b"2020-01-01 00:00:00 UTC")
-    assert take(tmp_path / "m.zip")[1] == {}
+    front = "Eve_5_assignsubmission_file_"
+    files = {f"{front}/{NAME}.ipynb": b"", f"{front}/timestamp.txt": b"2020-01-01 00:00:00 UTC"}
+    assert take(zipped(tmp_path / "m.zip", files))[1] == {}
 
 
-def test_a_tar_of_nbgraders_folders_is_read_with_its_timestamps(tmp_path):
-    members = [
-        (f"class/ada/{NAME}/{NAME}.ipynb", b"hers"),
-        (f"class/ada/{NAME}/timestamp.txt", b"2026-11-29 10:00 UTC"),
-    ]
-    files, stamps, found = take(tar(tmp_path / "x.tar.gz", [*members, (f"class/bob/{NAME}/{NAME}.ipynb", b"his")]))
+def test_a_zip_of_nbgraders_folders_is_read_with_its_timestamps(tmp_path):
+    hers = {f"class/ada/{NAME}/{NAME}.ipynb": b"hers", f"class/ada/{NAME}/timestamp.txt": b"2026-11-29 10:00 UTC"}
+    files, stamps, found = take(zipped(tmp_path / "x.zip", {**hers, f"class/bob/{NAME}/{NAME}.ipynb": b"his"}))
     assert files == {"ada": b"hers", "bob": b"his"}
     assert stamps["ada"] == "2026-11-29 10:00:00.000000 UTC"
     assert line(found, "ada").when_from == "timestamp.txt"
 
 
 def test_a_pattern_of_nbgrader_zip_collect_serves(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        put(archive, "ps1_bitdiddle_attempt_2016-01-30-15-00-00_01_tiny.ipynb", b"his")
+    source = zipped(tmp_path / "x.zip", {"ps1_bitdiddle_attempt_2016-01-30-15-00-00_01_tiny.ipynb": b"his"})
     pattern = r".*?_(?P<student_id>\w+)_attempt_(?P<timestamp>[0-9\-]+)_(?P<file_id>\w+)"
-    files, stamps, _ = take(tmp_path / "x.zip", pattern=pattern)
+    files, stamps, _ = take(source, names=pattern)
     assert files == {"bitdiddle": b"his"}
     assert stamps == {"bitdiddle": "2016-01-30 15:00:00.000000 UTC"}
 
@@ -124,7 +103,7 @@ def test_a_pattern_of_nbgrader_zip_collect_serves(tmp_path):
 @pytest.mark.parametrize(("pattern", "says"), [("(", "no regular expression"), ("x", "names no group file_id")])
 def test_a_pattern_that_cannot_serve_is_refused(tmp_path, pattern, says):
     with pytest.raises(CourseError, match=says):
-        take(zipped(tmp_path / "x.zip"), pattern=pattern)
+        take(good_and(tmp_path / "x.zip"), names=pattern)
 
 
 # the roster
@@ -154,7 +133,7 @@ def test_a_roster_says_who_is_who_by_number_and_by_name(tmp_path):
 )
 def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, text, says):
     with pytest.raises(CourseError, match=says):
-        take(zipped(tmp_path / "x.zip"), roster=roster(tmp_path, text))
+        take(good_and(tmp_path / "x.zip"), roster=roster(tmp_path, text))
 
 
 def test_a_name_that_two_students_have_is_nobodys(tmp_path):
@@ -170,27 +149,14 @@ def test_a_name_that_two_students_have_is_nobodys(tmp_path):
 @pytest.fixture(scope="module")
 def exchange(tmp_path_factory):
     """An exchange into which three students submitted by `nbgrader submit`, one of them twice."""
-    place = tmp_path_factory.mktemp("exchange")
-    root = place / "root"
-    for folder in ("across/outbound", "across/inbound"):
-        (root / folder).mkdir(parents=True)
-    os.chmod(root, 0o777)
-    (root / "across" / "outbound" / NAME).mkdir()
-    (root / "across" / "outbound" / NAME / f"{NAME}.ipynb").write_text("{}")
-    for student, says in (("ada", "1"), ("ada", "2"), ("ceyda", "1")):
-        home = place / student
-        (home / NAME).mkdir(parents=True, exist_ok=True)
-        (home / NAME / f"{NAME}.ipynb").write_text(says)
-        stock(home, root, "submit", NAME, f"--CourseDirectory.student_id={student}")
-    return root
-
-
-def stock(home, root, command, *options):
-    nbgrader(command, "--course=across", f"--Exchange.root={root}", *options, cwd=home, home=home)
+    made = Exchange(tmp_path_factory.mktemp("exchange"), "across", NAME)
+    for student, says in (("ada", b"1"), ("ada", b"2"), ("ceyda", b"1")):
+        made.submit(student, says)
+    return made
 
 
 def test_what_students_submitted_by_nbgrader_is_found_newest_first(exchange):
-    for source in (exchange / "across", exchange / "across" / "inbound"):
+    for source in (exchange.root / "across", exchange.root / "across" / "inbound"):
         files, stamps, found = take(source)
         assert found.layout is Layout.EXCHANGE
         assert files["ada"] == b"2"
@@ -200,7 +166,7 @@ def test_what_students_submitted_by_nbgrader_is_found_newest_first(exchange):
 
 @pytest.mark.whole
 def test_what_nbgrader_collects_of_the_exchange_is_read_as_folders(exchange, tmp_path):
-    stock(tmp_path, exchange, "collect", NAME)
+    exchange.run(tmp_path, "collect", NAME)
     with gathered(tmp_path / "submitted", TINY) as found:
         assert found.layout is Layout.NBGRADER
         read = {each.student: each.folder / NAME / f"{NAME}.ipynb" for each in intake.collect(found.folder, TINY)}
@@ -220,27 +186,6 @@ def test_a_backdated_timestamp_does_not_count(tmp_path):
 # hostile archives
 
 
-def link(name, target, kind):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
-def not_utf8(archive_path):
-    """A name marked as UTF-8 that is none."""
-    data = bytearray(archive_path.read_bytes())
-    for sign, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
-        at = data.find(b"bad_7_8", data.find(sign))
-        while at >= 0:
-            start = data.rfind(sign, 0, at)
-            if start >= 0:
-                data[start + flags + 1] |= 0x08
-                data[at : at + 3] = b"b\xff\xfe"
-            at = data.find(b"bad_7_8", at + 1)
-    archive_path.write_bytes(bytes(data))
-    return archive_path
-
-
 @pytest.mark.parametrize(
     ("name", "data", "says"),
     [
@@ -255,26 +200,26 @@ def not_utf8(archive_path):
     ],
 )
 def test_a_name_that_misleads_is_passed_over_with_the_reason(tmp_path, name, data, says):
-    files, _, found = take(zipped(tmp_path / "x.zip", **{name: data}))
+    files, _, found = take(good_and(tmp_path / "x.zip", **{name: data}))
     assert files == {"good_1": b"good"}
     assert [each.note for each in found.lines if each.taken in ("no", "instead") and says in each.note]
 
 
 def test_a_bomb_costs_only_its_student(tmp_path):
-    files, _, found = take(zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": bytes(50 << 20)}))
+    files, _, found = take(good_and(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": bytes(50 << 20)}))
     assert files == {"good_1": b"good", "eve_5": b""}
     assert "no notebook does" in line(found, "eve").note
 
 
 def test_a_large_notebook_is_read_no_further_than_the_cap(tmp_path):
     noise = os.urandom(1 << 20) * 8
-    files, _, _ = take(zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": noise}))
+    files, _, _ = take(good_and(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": noise}))
     assert len(files["eve_5"]) == TINY.limits.notebook_bytes + 1
 
 
 def test_names_of_newlines_controls_and_case_stay_different_students(tmp_path):
     strange = [f"e\nve_5_6_{NAME}.ipynb", f"e\u202eve_7_8_{NAME}.ipynb", f"GOOD_1_2_{NAME}.ipynb"]
-    _, _, found = take(zipped(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
+    _, _, found = take(good_and(tmp_path / "x.zip", **dict.fromkeys(strange, b"")))
     assert found.students == ("GOOD_1", "e\\nve_5", "e\\u202eve_7", "good_1")
     path = handed_in.write_list(tmp_path / "out", found, NAME)
     with open(path, encoding="utf-8", newline="") as file:
@@ -292,14 +237,6 @@ def test_a_member_written_twice_counts_once(tmp_path):
     assert [each.taken for each in found.lines] == ["yes", "older"]
 
 
-def test_a_name_that_is_not_utf8_costs_nobody_else(tmp_path):
-    source = not_utf8(zipped(tmp_path / "x.zip", **{f"bad_7_8_{NAME}.ipynb": b"theirs"}))
-    files, _, found = take(source)
-    assert files["good_1"] == b"good"
-    assert len(files) == 2
-    assert all(name.isprintable() for name in found.students)
-
-
 @pytest.mark.parametrize(
     ("offset", "value", "says"),
     [
@@ -311,7 +248,7 @@ def test_a_name_that_is_not_utf8_costs_nobody_else(tmp_path):
     ],
 )
 def test_a_member_that_lies_costs_only_its_student(tmp_path, offset, value, says):
-    source = zipped(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": b"hers", f"fay_7_8_{NAME}.ipynb": b"hers"})
+    source = good_and(tmp_path / "x.zip", **{f"eve_5_6_{NAME}.ipynb": b"hers", f"fay_7_8_{NAME}.ipynb": b"hers"})
     data = bytearray(source.read_bytes())
     at = data.rfind(b"PK\1\2", 0, data.rfind(b"eve_5_6"))
     data[at + offset : at + offset + len(value)] = value
@@ -319,43 +256,6 @@ def test_a_member_that_lies_costs_only_its_student(tmp_path, offset, value, says
     files, _, found = take(source)
     assert files == {"good_1": b"good", "eve_5": b"", "fay_7": b"hers"}
     assert says in line(found, "eve").note
-
-
-def test_links_and_devices_in_a_tar_are_not_followed(tmp_path):
-    kinds = {"eve": tarfile.SYMTYPE, "fay": tarfile.LNKTYPE, "gus": tarfile.CHRTYPE, "hal": tarfile.FIFOTYPE}
-    odd = [(link(f"{name}/{NAME}/{NAME}.ipynb", f"ada/{NAME}/{NAME}.ipynb", kind), b"") for name, kind in kinds.items()]
-    files, _, found = take(tar(tmp_path / "x.tar.gz", [(f"ada/{NAME}/{NAME}.ipynb", b"hers"), *odd]))
-    assert files == {"ada": b"hers"} | dict.fromkeys(kinds, b"")
-    assert all("no plain file" in line(found, name).note for name in kinds)
-
-
-def test_a_tar_that_breaks_off_gives_what_came_before_and_says_so(tmp_path):
-    members = [(f"{name}/{NAME}/{NAME}.ipynb", os.urandom(4000)) for name in ("ada", "bob", "cem")]
-    source = tar(tmp_path / "x.tar.gz", members)
-    source.write_bytes(source.read_bytes()[:9000])
-    files, _, found = take(source)
-    assert len(files["ada"]) == 4000
-    assert any("broken after this file" in each.note for each in found.lines)
-
-
-def test_a_tar_whose_header_asks_for_all_the_memory_is_refused(tmp_path):
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        info = tarfile.TarInfo(f"ada/{NAME}/{NAME}.ipynb")
-        archive.addfile(info)
-    data = bytearray((tmp_path / "x.tar").read_bytes())
-    bomb = tarfile.TarInfo("pax")
-    bomb.type, bomb.size = tarfile.XHDTYPE, 40 << 20
-    (tmp_path / "x.tar").write_bytes(bomb.tobuf() + bytes(40 << 20) + data)
-    with pytest.raises(CourseError, match="a header of more than"):
-        take(tmp_path / "x.tar")
-
-
-def test_a_tar_is_unpacked_no_further_than_the_cap(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "EXPANDED", 1 << 20)
-    after = [("bomb", bytes(3 << 20)), (f"bob/{NAME}/{NAME}.ipynb", b"his")]
-    files, _, found = take(tar(tmp_path / "x.tar.gz", [(f"ada/{NAME}/{NAME}.ipynb", b"hers"), *after]))
-    assert files == {"ada": b"hers"}
-    assert any("unpacks to more than" in each.note for each in found.lines)
 
 
 @pytest.mark.parametrize(
@@ -368,10 +268,8 @@ def test_what_is_no_archive_is_refused_with_the_mend(tmp_path, data):
 
 
 def test_an_archive_of_strangers_names_is_refused_with_the_mend(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        put(archive, "notes.txt", b"")
     with pytest.raises(CourseError, match="--name-pattern"):
-        take(tmp_path / "x.zip")
+        take(zipped(tmp_path / "x.zip", {"notes.txt": b""}))
 
 
 def test_a_link_in_an_exchange_is_not_followed(tmp_path):
@@ -394,6 +292,6 @@ def test_a_file_swapped_for_a_link_after_the_look_is_not_followed(tmp_path):
 
 
 def test_the_private_folder_is_private_and_gone_afterwards(tmp_path):
-    with gathered(zipped(tmp_path / "x.zip"), TINY) as found:
+    with gathered(good_and(tmp_path / "x.zip"), TINY) as found:
         assert stat.S_IMODE(found.folder.stat().st_mode) == 0o700
     assert not found.folder.exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import classroom
 import pytest
-from classroom import FAILED, NAME, PASSED, TINY
+from classroom import FAILED, NAME, PASSED, TINY, by_hand
 from processes import often
 from rich.console import Console
 from small_course import NAME as SMALL
@@ -26,13 +26,6 @@ from autograder.submissions.intake import Submission
 
 def graded(out, *verdicts, at="2026-03-01 10:00:00 UTC"):
     classroom.record(out, *verdicts, at=at)
-
-
-def by_hand(out, points, student="ada", exercise="why"):
-    """As the formgrader gives, or takes back, a mark."""
-    with record.book(out, TINY) as book:
-        book.find_grade(exercise, NAME, NAME, student).manual_score = points
-        book.db.commit()
 
 
 def told(out, student=""):
@@ -106,17 +99,12 @@ def test_a_mark_by_hand_is_noticed_once_stays_through_a_regrade_and_is_told_when
 
 def test_a_mark_by_hand_goes_with_the_text_that_it_is_of_and_its_comment_is_kept_in_the_history(tmp_path):
     def hand_in(why: str, digest: str, pick=PASSED):
-        with Recorder(tmp_path, TINY) as recorder:
-            answers = Submission("ada", NAME, {"pick": "p", "spread": "s", "why": why})
-            recorder.write(classroom.verdict("ada", pick, digest=digest * 64), "2026-03-01 10:00:00 UTC", answers)
-        return {row.exercise: row for row in record.rows(tmp_path, TINY)}
+        [stands] = handed_in(tmp_path, why, digest, pick)
+        return {row.exercise: row for row in stands.rows}
 
     hand_in("One.", "a")
-    by_hand(tmp_path, 1.5)
-    by_hand(tmp_path, 2.0, exercise="check_pick")
-    with record.book(tmp_path, TINY) as book:
-        book.find_comment("why", NAME, NAME, "ada").manual_comment = "Which one?"
-        book.db.commit()
+    by_hand(tmp_path, 1.5, comment="Which one?")
+    by_hand(tmp_path, 2.0, cell="check_pick")
     same = hand_in("One.", "b", FAILED)
     assert (same["why"].points, same["why"].comment, same["pick"].points) == (1.5, "Which one?", 2.0)
     other = hand_in("Two.", "c", FAILED)
@@ -172,25 +160,15 @@ def test_a_line_is_written_with_its_mark_or_not_at_all(tmp_path, monkeypatch):
     assert kept.rows[0].points == 0
 
 
-@pytest.mark.parametrize("verb", ["UPDATE across_history SET points_now = 9", "DELETE FROM across_history"])
-def test_the_database_refuses_to_change_a_line(tmp_path, verb):
+@pytest.mark.parametrize("table", ["across_history", "across_evidence"])
+@pytest.mark.parametrize("verb", ["UPDATE {} SET student = 'bo'", "DELETE FROM {}"])
+def test_the_database_refuses_to_change_a_line_of_history_and_evidence(tmp_path, verb, table):
     graded(tmp_path, classroom.verdict("ada", FAILED))
     before = told(tmp_path)
     refused = pytest.raises((GradebookError, DBAPIError), match="only added to")
     with record.book(tmp_path, TINY) as book, refused, book.transaction() as connection:
-        connection.execute(text(verb))
+        connection.execute(text(verb.format(table)))
     assert told(tmp_path) == before
-
-
-def test_a_gradebook_from_before_there_was_a_history_tells_what_changes_from_now_on(tmp_path):
-    graded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("bo"))
-    with record.book(tmp_path, TINY) as book, book.transaction() as connection:
-        connection.execute(text("DROP TABLE across_history"))
-    by_hand(tmp_path, 2.0, student="bo")
-    outputs.write(tmp_path, TINY, workers=1)
-    assert [(each.student, each.exercise, each.points_now) for each in told(tmp_path)] == [("bo", "why", 2.0)]
-    graded(tmp_path, classroom.verdict("ada", PASSED))
-    assert steps(tmp_path, "pick") == [(0.0, 3.0, "passed")]
 
 
 def test_an_earlier_record_that_cannot_be_read_keeps_nobody_from_a_new_one(tmp_path):
@@ -224,7 +202,7 @@ def test_another_message_alone_is_no_change(tmp_path):
 def test_marks_by_hand_are_shown_as_kept(tmp_path):
     steps_ = regraded(tmp_path, classroom.verdict("ada", FAILED), classroom.verdict("ada", PASSED))
     next(steps_)
-    by_hand(tmp_path, 2.0, exercise="check_pick")
+    by_hand(tmp_path, 2.0, cell="check_pick")
     by_hand(tmp_path, 1.0)
     found = next(steps_)
     assert (found.changed, found.by_hand) == ((), 2)
@@ -235,17 +213,11 @@ def test_marks_by_hand_are_shown_as_kept(tmp_path):
     assert "a mark by hand is kept" in shown.get()
 
 
-def handed_in(out, why, digest):
+def handed_in(out, why, digest, pick=PASSED):
     with Recorder(out, TINY) as recorder:
         answers = Submission("ada", NAME, {"pick": "p", "spread": "s", "why": why})
-        recorder.write(classroom.verdict("ada", digest=digest * 64), "2026-03-01 10:00:00 UTC", answers)
+        recorder.write(classroom.verdict("ada", pick, digest=digest * 64), "2026-03-01 10:00:00 UTC", answers)
     return record.records(out, TINY)
-
-
-def commented(out, says):
-    with record.book(out, TINY) as book:
-        book.find_comment("why", NAME, NAME, "ada").manual_comment = says
-        book.db.commit()
 
 
 def test_an_answer_that_waits_again_is_no_zero(tmp_path):
@@ -263,7 +235,7 @@ def test_an_answer_that_waits_again_is_no_zero(tmp_path):
 
 def test_a_comment_without_a_mark_stays_and_says_that_it_is_of_an_earlier_answer(tmp_path):
     handed_in(tmp_path, "One.", "a")
-    commented(tmp_path, "Which one?")
+    by_hand(tmp_path, comment="Which one?")
     for why, digest, says in (
         ("One.", "b", "Which one?"),
         ("Two.", "c", f"{given.EARLIER} Which one?"),
@@ -278,10 +250,7 @@ def test_a_comment_without_a_mark_stays_and_says_that_it_is_of_an_earlier_answer
 
 def test_a_mark_by_hand_above_the_points_is_told_and_leaves_the_house_in_no_export(tmp_path):
     handed_in(tmp_path, "One.", "a")
-    by_hand(tmp_path, 2.0)
-    with record.book(tmp_path, TINY) as book:
-        book.find_grade("why", NAME, NAME, "ada").extra_credit = 1.0
-        book.db.commit()
+    by_hand(tmp_path, 2.0, extra=1.0)
     [allowed] = totals.totals(tmp_path, TINY)
     assert (allowed.not_yet(waiting=False), allowed.above) == ("", "")
     by_hand(tmp_path, 3.0)
@@ -306,10 +275,7 @@ def test_a_text_that_comes_back_has_its_extra_credit_too_and_what_was_too_high_i
 ):
     handed_in(tmp_path, "One.", "a")
     for score, extra in given_by_hand:
-        with record.book(tmp_path, TINY) as book:
-            grade = book.find_grade("why", NAME, NAME, "ada")
-            grade.manual_score, grade.extra_credit = score, extra
-            book.db.commit()
+        by_hand(tmp_path, score, extra=extra)
         outputs.write(tmp_path, TINY, workers=1)  # which notices it
     handed_in(tmp_path, "Two.", "b")
     [stands] = handed_in(tmp_path, "One.", "c")

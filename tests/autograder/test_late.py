@@ -1,13 +1,12 @@
 """The late policy: a percentage a started day, in nbgrader's own plugin and configuration."""
 
-import math
 from dataclasses import replace
 from inspect import signature
 from typing import Any
 
 import classroom
 import pytest
-from classroom import NAME, TINY
+from classroom import NAME, TINY, write
 from small_course import NAME as SMALL
 from small_course import command
 from stock import nbgrader
@@ -16,44 +15,28 @@ from typer.main import get_command
 from autograder.commands import instructors
 from autograder.gradebook import late_penalty, record
 from autograder.gradebook.late_penalty import DAY, LatePerDay
-from autograder.gradebook.record import Recorder
 from autograder.model.course import CourseError
 from autograder.report import outputs
 
 DUE = "2026-01-05T12:00+00:00"
 
 
-def taken(score, seconds, per_day=0.1, grace=0.0, **more):
-    return LatePerDay(per_day=per_day, grace_seconds=grace, **more).late_submission_penalty("ada", score, seconds)
-
-
-def write(out, when, student="ada", tiny=TINY):
-    with Recorder(out, tiny) as recorder:
-        if not recorder.renew(student, when) and recorder.known(student) is None:
-            recorder.write(classroom.verdict(student), timestamp=when)
-    return next(each for each in record.records(out, TINY) if each.student == student)
-
-
 @pytest.mark.parametrize(
-    ("seconds", "points"), [(1, 1.0), (DAY, 1.0), (DAY + 1, 2.0), (3 * DAY, 3.0), (10 * DAY, 10.0), (400 * DAY, 10.0)]
+    ("score", "seconds", "how", "points"),
+    [
+        *((10.0, seconds, {}, off) for seconds, off in ((1, 1.0), (DAY, 1.0), (DAY + 1, 2.0), (3 * DAY, 3.0))),
+        *((10.0, days * DAY, {}, 10.0) for days in (10, 400)),  # never more than the score
+        (10.0, 900, {"grace_seconds": 900.0}, None),
+        (10.0, 901, {"grace_seconds": 900.0}, 1.0),  # after the grace days count from the due date
+        (10.0, DAY + 1, {"grace_seconds": 900.0}, 2.0),
+        (4.0, 1, {"per_day": 0.0333}, 0.13),  # rounded to a hundredth of a point
+        (0.0, 1, {}, 0.0),
+        (7.0, 1, {"penalty_method": "zero"}, 7.0),  # nbgrader's goes before the percentage
+    ],
 )
-def test_a_started_day_costs_its_percentage_and_never_more_than_the_score(seconds, points):
-    assert taken(10.0, seconds) == points
-
-
-def test_within_the_grace_nothing_is_taken_off_and_after_it_days_count_from_the_due_date():
-    assert taken(10.0, 900, grace=900) is None
-    assert taken(10.0, 901, grace=900) == 1.0
-    assert taken(10.0, DAY + 1, grace=900) == 2.0
-
-
-def test_a_penalty_is_rounded_to_a_hundredth_of_a_point():
-    assert math.isclose(taken(4.0, 1, per_day=0.0333), 0.13, abs_tol=1e-12)
-    assert taken(0.0, 1) == 0.0
-
-
-def test_nbgraders_zero_goes_before_the_percentage():
-    assert taken(7.0, 1, penalty_method="zero") == 7.0
+def test_a_started_day_costs_its_percentage_after_the_grace(score, seconds, how, points):
+    policy = LatePerDay(**{"per_day": 0.1} | how)
+    assert policy.late_submission_penalty("ada", score, seconds) == points
 
 
 def test_the_policy_reaches_the_gradebook_and_what_is_recorded_already(tmp_path):
@@ -71,9 +54,7 @@ def test_a_mark_by_hand_changes_what_the_percentage_is_of_also_for_nbgrader(tmp_
     late_penalty.settle(tmp_path, TINY, DUE, "10%", None)
     assert write(tmp_path, "2026-01-06 13:00:00 UTC").penalty == 1.0  # two days of 5 points
     exercise = TINY.exercises[0]
-    with record.book(tmp_path, TINY) as book:
-        book.find_grade(exercise.grade_id, NAME, NAME, "ada").manual_score = 0.0
-        book.db.commit()
+    classroom.by_hand(tmp_path, 0.0, cell=exercise.grade_id)
     [now] = record.records(tmp_path, TINY)
     assert now.penalty == pytest.approx(0.2 * (5.0 - exercise.max_points))
     outputs.write(tmp_path, TINY)

@@ -2,12 +2,11 @@
 
 import csv
 import json
-import zipfile
 
 import courses
 import pytest
 from boxed import needs_a_box
-from lms_downloads import put
+from lms_downloads import zipped
 from small_course import NAME, RIGHT, command
 
 pytestmark = needs_a_box
@@ -36,10 +35,9 @@ def graded(small, tmp_path_factory):
     whole = courses.answered(small, NAME, RIGHT)
     notes = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
     files = [whole, without(whole, "shift"), without(whole, ids=False), json.dumps(notes).encode(), whole[:200]]
-    with zipfile.ZipFile(place / "submissions.zip", "w") as archive:
-        for number, (name, data) in enumerate(zip(CLASS, files, strict=True), 100):
-            put(archive, f"{name}_{number}_{number}_{NAME}.ipynb", data)
-    asked = ("--submissions", place / "submissions.zip", "--out", place / "out")
+    names = [f"{name}_{number}_{number}_{NAME}.ipynb" for number, name in enumerate(CLASS, 100)]
+    source = zipped(place / "submissions.zip", dict(zip(names, files, strict=True)))
+    asked = ("--submissions", source, "--out", place / "out")
     command("grade", NAME, *asked, root=small.root)
     return place
 

@@ -2,14 +2,12 @@
 
 import csv
 import os
-import tarfile
-import zipfile
 from datetime import UTC, datetime, timedelta
 
 import courses
 import pytest
 from classroom import NAME, TINY
-from lms_downloads import put, tar
+from lms_downloads import zipped
 from small_course import NAME as SMALL
 from small_course import command
 from test_handed_in import line, roster, take
@@ -29,14 +27,6 @@ def lay(folder, files):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
     return folder
-
-
-def zip_of(path, files, system=3):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            put(archive, name, data)
-            archive.infolist()[-1].create_system = system
-    return path
 
 
 def canvas(count=6):
@@ -64,7 +54,7 @@ def test_the_root_of_an_exchange_is_refused_with_the_course_to_give_instead(tmp_
 def test_a_file_named_like_moodles_does_not_make_canvas_a_moodle_download(tmp_path, unpacked):
     files = {**canvas(), f"eve_5_6_x_9_assignsubmission_file_{NAME}.ipynb": b"hers"}
     (tmp_path / "in").mkdir()
-    source = lay(tmp_path / "in", files) if unpacked else zip_of(tmp_path / "x.zip", files)
+    source = lay(tmp_path / "in", files) if unpacked else zipped(tmp_path / "x.zip", files)
     taken, _, found = take(source)
     assert found.layout is Layout.CANVAS
     assert taken == everyone() | {"eve_5": b"hers"}
@@ -72,21 +62,12 @@ def test_a_file_named_like_moodles_does_not_make_canvas_a_moodle_download(tmp_pa
 
 def test_backslashes_of_an_archive_made_on_windows_part_folders(tmp_path):
     named = {name.replace("/", "\\"): data for name, data in moodle().items()}
-    assert len(take(zip_of(tmp_path / "x.zip", named, system=0))[0]) == 6
-
-
-def test_folders_named_like_moodles_do_not_take_over_an_exchange(tmp_path):
-    lay(tmp_path, {f"inbound/ada+{NAME}+{STAMP}+x/{NAME}.ipynb": b"hers", "outbound/x": b""})
-    lay(tmp_path, {f"inbound/Eve{n}_{n}_assignsubmission_file_/{NAME}.ipynb": b"" for n in range(5)})
-    for source in (tmp_path, tmp_path / "inbound"):
-        files, _, found = take(source)
-        assert found.layout is Layout.EXCHANGE
-        assert files == {"ada": b"hers"}
+    assert len(take(zipped(tmp_path / "x.zip", named, system=0))[0]) == 6
 
 
 def test_notebooks_that_do_not_fit_the_layout_are_an_error_and_the_others_are_taken(tmp_path):
     strange = {"strange.ipynb": b"", f"Ada_1_assignsubmission_file_/{NAME}.ipynb": b"", "readme.txt": b""}
-    files, _, found = take(zip_of(tmp_path / "x.zip", {**canvas(), **strange}))
+    files, _, found = take(zipped(tmp_path / "x.zip", {**canvas(), **strange}))
     assert files == everyone()
     assert {each.file for each in found.lines if each.lost} == set(strange) - {"readme.txt"}
     assert found.lost == 2
@@ -100,32 +81,14 @@ def test_a_download_that_lies_among_nbgraders_folders_is_an_error(tmp_path):
         assert [each.file for each in found.lines if each.lost] == [f"bob_1_2_{NAME}.ipynb"]
 
 
-def test_the_layout_can_be_said(tmp_path):
-    source = zip_of(tmp_path / "x.zip", {**canvas(2), **moodle(5)})
-    assert take(source)[2].layout is Layout.MOODLE
-    files, _, found = take(source, layout="canvas")
-    assert (files, found.layout, found.lost) == (everyone(2), Layout.CANVAS, 5)
-    with pytest.raises(CourseError, match="canvas, exchange, moodle"):
-        take(source, layout="blackboard")
-
-
 def test_what_a_mac_adds_to_an_archive_is_nobodys(tmp_path):
     files = {
         f"class/ada/{NAME}/{NAME}.ipynb": b"hers",
         f"__MACOSX/class/ada/{NAME}/._{NAME}.ipynb": b"",
         ".DS_Store": b"",
     }
-    taken, _, found = take(zip_of(tmp_path / "x.zip", files))
+    taken, _, found = take(zipped(tmp_path / "x.zip", files))
     assert (taken, found.lost) == ({"ada": b"hers"}, 0)
-
-
-def test_who_handed_in_but_no_notebook_is_graded_as_having_handed_in_nothing(tmp_path):
-    files = {**canvas(1), "eve_5_6_more.zip": b"PK", "fay_7_8_photo.png": b""}
-    with gathered(zip_of(tmp_path / "x.zip", files), TINY) as found:
-        assert found.students == ("eve_5", "fay_7", "s0_100")
-        read = {each.student: intake.read(each, TINY) for each in intake.collect(found.folder, TINY)}
-        assert read["eve_5"].nothing
-        assert any("no notebook" in says and "fay_7" in says for says in found.trouble())
 
 
 # whose they are
@@ -133,7 +96,7 @@ def test_who_handed_in_but_no_notebook_is_graded_as_having_handed_in_nothing(tmp
 
 def test_two_numbers_that_a_roster_takes_for_one_student_are_neither(tmp_path):
     files = {"lovelaceada_5_6_x.ipynb": b"hers", "lovelaceada_9_99_x.ipynb": b"forged"}
-    source = zip_of(tmp_path / "x.zip", {**canvas(1), **files})
+    source = zipped(tmp_path / "x.zip", {**canvas(1), **files})
     taken, _, found = take(source, roster=roster(tmp_path, "id,name\nal1,Ada Lovelace\ns0,s0\n"))
     assert taken == {"s0": b"0"}
     assert {each.file for each in found.lines if each.lost} == set(files)
@@ -143,7 +106,7 @@ def test_two_numbers_that_a_roster_takes_for_one_student_are_neither(tmp_path):
 def test_a_roster_with_lms_ids_tells_namesakes_and_impostors_apart(tmp_path):
     files = {"lovelaceada_5_6_x.ipynb": b"hers", "lovelaceada_9_99_x.ipynb": b"forged"}
     text = "id,name,lms id\nal1,Ada Lovelace,5\n"
-    taken, _, found = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    taken, _, found = take(zipped(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
     assert taken == {"al1": b"hers", "lovelaceada_9": b"forged"}
     assert "al1" in line(found, "lovelaceada_9").note
 
@@ -151,17 +114,17 @@ def test_a_roster_with_lms_ids_tells_namesakes_and_impostors_apart(tmp_path):
 @pytest.mark.parametrize("text", ["id,name,lms id\nal1,Ada Lovelace,5\n", "id,name,lms id\nal1,,5\n"])
 def test_a_display_name_that_is_anothers_id_takes_nothing_of_theirs(tmp_path, text):
     files = {f"al1_9_assignsubmission_file_/{NAME}.ipynb": b"forged"}
-    taken, _, _ = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    taken, _, _ = take(zipped(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
     assert "al1" not in taken
     files[f"Ada Lovelace_5_assignsubmission_file_/{NAME}.ipynb"] = b"hers"
-    taken, _, _ = take(zip_of(tmp_path / "y.zip", files), roster=roster(tmp_path, text))
+    taken, _, _ = take(zipped(tmp_path / "y.zip", files), roster=roster(tmp_path, text))
     assert taken["al1"] == b"hers"
 
 
 def test_a_name_and_a_number_of_two_students_are_taken_for_neither(tmp_path):
     text = "id,name,lms id\nal1,Ada Lovelace,5\nbb1,Bob Brown,7\n"
     files = {f"brownbob_5_6_{NAME}.ipynb": b"?", f"brownbob_7_8_{NAME}.ipynb": b"his"}
-    taken, _, found = take(zip_of(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
+    taken, _, found = take(zipped(tmp_path / "x.zip", files), roster=roster(tmp_path, text))
     assert taken == {"bb1": b"his", "brownbob_5": b"?"}
     assert "correct one" in line(found, "brownbob_5").note
 
@@ -170,19 +133,15 @@ def test_a_display_name_with_anothers_number_in_it_does_not_go_before_their_own(
     # Canvas leaves `_12 3_` of a name alone and drops the blank after that
     forged = f"lovelaceada_123_99999_105_777_{NAME}.ipynb"
     files = {"lovelaceada_123_9001_mine.ipynb": b"hers", forged: b"forged"}
-    taken, _, found = take(zip_of(tmp_path / "x.zip", files))
+    taken, _, found = take(zipped(tmp_path / "x.zip", files))
     assert taken == {"lovelaceada_123": b"hers"}
     assert "another" in line(found, "105_777").note
 
 
-def test_a_canvas_name_with_an_underscore_is_read(tmp_path):
-    files = {**canvas(1), f"van_derbob_7_8_{NAME}.ipynb": b"his", f"_9_8_{NAME}.ipynb": b"nameless"}
-    assert take(zip_of(tmp_path / "x.zip", files))[0] == everyone(1) | {"van_derbob_7": b"his", "_9": b"nameless"}
-
-
-def test_a_file_of_no_name_is_its_students(tmp_path):
-    files, _, found = take(zip_of(tmp_path / "x.zip", {**canvas(1), "eve_5_6_.ipynb": b"hers"}))
-    assert files == everyone(1) | {"eve_5": b"hers"}
+def test_a_canvas_name_with_an_underscore_a_nameless_student_and_a_file_of_no_name_are_read(tmp_path):
+    files = {f"van_derbob_7_8_{NAME}.ipynb": b"his", f"_9_8_{NAME}.ipynb": b"nameless", "eve_5_6_.ipynb": b"hers"}
+    taken, _, found = take(zipped(tmp_path / "x.zip", {**canvas(1), **files}))
+    assert taken == everyone(1) | {"van_derbob_7": b"his", "_9": b"nameless", "eve_5": b"hers"}
     assert not found.lost
 
 
@@ -281,7 +240,7 @@ def test_a_copy_in_a_folder_of_the_submission_does_not_go_before_the_submission(
     assert take(tmp_path)[0] == {"ada": b"it"}
     front = "Ada_1_assignsubmission_file_"
     taken, _, _ = take(
-        zip_of(tmp_path / "x.zip", {f"{front}/{NAME}.ipynb": b"it", f"{front}/old/{NAME}.ipynb": b"old"})
+        zipped(tmp_path / "x.zip", {f"{front}/{NAME}.ipynb": b"it", f"{front}/old/{NAME}.ipynb": b"old"})
     )
     assert taken == {"Ada": b"it"}
 
@@ -291,10 +250,9 @@ def test_a_copy_in_a_folder_of_the_submission_does_not_go_before_the_submission(
 
 @pytest.fixture
 def few(monkeypatch):
-    """Low caps, of which the old one is what stopped the class."""
-    from autograder.submissions import archives, members
+    """Low caps."""
+    from autograder.submissions import members
 
-    monkeypatch.setattr(archives, "MEMBERS", 50, raising=False)
     monkeypatch.setattr(members, "FILES", 20)
     monkeypatch.setattr(members, "NOTEBOOKS", 10)
     monkeypatch.setattr(members, "SEEN", 30)
@@ -304,12 +262,7 @@ def test_a_students_files_without_number_cost_only_that_student(tmp_path, few):
     many = {f"Eve_5_assignsubmission_file_/{n}.txt": b"" for n in range(100)}
     files = {**many, **moodle(), f"Eve_5_assignsubmission_file_/a/{NAME}.ipynb": b"hers"}
     (tmp_path / "in").mkdir()
-    members = [(name, data) for name, data in files.items()]
-    for source in (
-        zip_of(tmp_path / "x.zip", files),
-        tar(tmp_path / "x.tar.gz", members),
-        lay(tmp_path / "in", files),
-    ):
+    for source in (zipped(tmp_path / "x.zip", files), lay(tmp_path / "in", files)):
         taken, _, found = take(source)
         assert {name: data for name, data in taken.items() if name != "Eve"} == {
             f"Student {n}": b"%d" % n for n in range(6)
@@ -386,7 +339,7 @@ def test_what_is_no_class_yet_does_not_end_the_watch(tmp_path):
 
 def test_one_students_lines_do_not_hide_the_others(tmp_path):
     odd = {f"aaa_1_{n}_{n}.png": b"" for n in range(500)}
-    _, _, found = take(zip_of(tmp_path / "x.zip", {**odd, **canvas(), "zoe_7_8_other.ipynb": b""}))
+    _, _, found = take(zipped(tmp_path / "x.zip", {**odd, **canvas(), "zoe_7_8_other.ipynb": b""}))
     assert any("zoe" in says for says in found.trouble())
     assert sum("aaa_1" in each.file for each in found.lines) <= 110
     assert any("399 more" in each.note for each in found.lines if "aaa_1" in each.file)
@@ -394,14 +347,14 @@ def test_one_students_lines_do_not_hide_the_others(tmp_path):
 
 def test_a_class_of_more_bytes_than_are_read_costs_its_largest(tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "TOTAL", 20)
-    files, _, found = take(zip_of(tmp_path / "x.zip", {"aa_1_2_x.ipynb": bytes(19), **canvas()}))
+    files, _, found = take(zipped(tmp_path / "x.zip", {"aa_1_2_x.ipynb": bytes(19), **canvas()}))
     assert files == everyone() | {"aa_1": b""}
     assert "the class has more" in line(found, "aa_1").note
 
 
 def test_an_honest_notebook_of_much_equal_output_is_read(tmp_path):
     data = b'{"cells": [' + b'"loss: 0.1", ' * 300_000 + b'""]}'
-    assert take(zip_of(tmp_path / "x.zip", {f"ada_1_2_{NAME}.ipynb": data}))[0] == {"ada_1": data}
+    assert take(zipped(tmp_path / "x.zip", {f"ada_1_2_{NAME}.ipynb": data}))[0] == {"ada_1": data}
 
 
 def test_a_folder_that_cannot_be_opened_costs_only_its_student(tmp_path):
@@ -480,13 +433,6 @@ def test_every_way_to_begin_a_formula_is_taken_for_text(text):
 def test_a_name_cannot_be_made_to_look_like_anothers_long_one():
     shown = intake.student_name("x" * 250)
     assert intake.student_name(shown) != shown
-
-
-def test_a_tar_with_one_bad_name_loses_nobody_else(tmp_path):
-    odd = tarfile.TarInfo(f"{'x' * 1200}/{NAME}/{NAME}.ipynb")
-    files, _, found = take(tar(tmp_path / "x.tar.gz", [(odd, b""), (f"ada/{NAME}/{NAME}.ipynb", b"hers")]))
-    assert files == {"ada": b"hers"}
-    assert found.lost == 1
 
 
 # the command

@@ -15,7 +15,6 @@ from sqlalchemy import create_engine, make_url, text
 from autograder.gradebook import database, forgetting, history, record, schema
 from autograder.gradebook.database import GradebookError
 from autograder.gradebook.record import Recorder
-from autograder.gradebook.tables import Gradebook
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
 
@@ -65,29 +64,15 @@ def test_the_rows_are_those_of_sqlite(tmp_path, url):
     assert len(rows) == 9
 
 
-def test_the_folder_remembers_its_database(tmp_path, url):
+def test_the_folder_remembers_its_database_and_no_folder_with_marks_moves_to_another(tmp_path, url):
     write(tmp_path, url, *some())
     assert database.locate(tmp_path) == url
     assert not (tmp_path / "gradebook.db").exists()
     with pytest.raises(CourseError, match=r"nbgrader_config\.py: its db_url is .* new --out"):
         write(tmp_path, url.replace("class_", "another_"), *some())
-
-
-def test_a_folder_with_marks_of_its_own_is_not_moved_to_a_database(tmp_path, url):
-    write(tmp_path, None, *some())
+    write(tmp_path / "own", None, *some())
     with pytest.raises(CourseError, match="new --out"):
-        write(tmp_path, url, *some())
-
-
-def test_a_mark_by_hand_survives_grading_again(tmp_path, url):
-    write(tmp_path, url, classroom.verdict("ada"))
-    book = Gradebook(url, TINY.course)
-    grade = book.find_grade("why", NAME, NAME, "ada")
-    grade.manual_score, grade.needs_manual_grade = 1.5, False
-    book.db.commit()
-    book.shut()
-    write(tmp_path, url, classroom.verdict("ada", pick=FAILED))
-    assert {row.exercise: row.points for row in record.rows(tmp_path, TINY)} == {"pick": 0.0, "spread": 2.0, "why": 1.5}
+        write(tmp_path / "own", url, *some())
 
 
 def grader(out, url, pick, together):

@@ -1,6 +1,5 @@
 """Recording: nbgrader's gradebook and our files say what the verdict says, all of it or nothing, whatever it holds."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -17,7 +16,6 @@ from sqlalchemy import event, update
 
 from autograder.gradebook import record, tables
 from autograder.gradebook.record import Recorder, UnrecordedError
-from autograder.gradebook.tables import Gradebook
 from autograder.model.course import CourseError
 from autograder.model.verdict import Result
 
@@ -27,29 +25,11 @@ def out(tmp_path):
     return tmp_path / "out"
 
 
-@contextlib.contextmanager
-def gradebook(out):
-    book = Gradebook(f"sqlite:///{out / 'gradebook.db'}", TINY.course)
-    try:
-        yield book
-    finally:
-        book.shut()
-
-
 def scores(out, student="ada"):
     """What nbgrader says of a student: grade id -> (auto_score, manual_score, needs_manual_grade)."""
-    with gradebook(out) as book:
+    with record.book(out, TINY) as book:
         grades = book.find_submission_notebook(NAME, NAME, student).grades
         return {grade.name: (grade.auto_score, grade.manual_score, grade.needs_manual_grade) for grade in grades}
-
-
-def grade_by_hand(out, student, points, cell="why", comment=None):
-    with gradebook(out) as book:
-        grade = book.find_grade(cell, NAME, NAME, student)
-        grade.manual_score, grade.needs_manual_grade = points, False
-        if comment:
-            book.find_comment(cell, NAME, NAME, student).manual_comment = comment
-        book.db.commit()
 
 
 def marks_csv(out):
@@ -78,21 +58,16 @@ def test_what_the_student_printed_or_forged_in_a_grade_cell_counts_for_nothing(o
     assert scores(out)["check_pick"][0] == 0.0
 
 
-def test_an_explanation_waits_for_its_mark_and_a_blank_one_does_not(out):
-    classroom.record(out, classroom.verdict("ada"), classroom.verdict("bo", why=BLANK))
-    assert scores(out)["why"] == (None, None, True)
-    assert scores(out, "bo")["why"] == (0.0, None, False)
-
-
-def test_an_explanation_that_only_got_blanks_counts_as_blank_in_nbgrader_too(out):
-    verdict = classroom.verdict("ada", why=BLANK, notebook=classroom.answered(TINY, why=f"\n{classroom.WHY}  \n"))
-    classroom.record(out, verdict)
-    assert scores(out)["why"] == (0.0, None, False)
+def test_an_explanation_waits_for_its_mark_and_one_that_is_blank_or_only_got_blanks_does_not(out):
+    blanks = classroom.answered(TINY, why=f"\n{classroom.WHY}  \n")
+    blank = [classroom.verdict("bo", why=BLANK), classroom.verdict("cy", why=BLANK, notebook=blanks)]
+    classroom.record(out, classroom.verdict("ada"), *blank)
+    assert [scores(out, who)["why"] for who in ("ada", "bo", "cy")] == [(None, None, True), *[(0.0, None, False)] * 2]
 
 
 def test_a_mark_and_a_comment_given_by_hand_survive_a_regrade(out):
     classroom.record(out, classroom.verdict("ada"))
-    grade_by_hand(out, "ada", 1.5, comment="Good, but which device?")
+    classroom.by_hand(out, 1.5, comment="Good, but which device?")
     classroom.record(out, classroom.verdict("ada", pick=FAILED, digest="e" * 64))
     assert scores(out)["why"][1] == 1.5
     row = marks_csv(out)[2]
@@ -103,7 +78,7 @@ def test_a_mark_and_a_comment_given_by_hand_survive_a_regrade(out):
 
 def test_a_mark_by_hand_overrules_the_checks(out):
     classroom.record(out, classroom.verdict("ada", pick=FAILED))
-    grade_by_hand(out, "ada", 3.0, cell="check_pick")
+    classroom.by_hand(out, 3.0, cell="check_pick")
     row = marks_csv(out)[0]
     assert (row["points"], row["verdict"], row["fault"]) == ("3", "manual", "")
     assert "divide by how many" in row["message"]
@@ -138,17 +113,13 @@ def test_a_submission_that_could_not_be_read_says_why_and_scores_nothing(out):
 
 
 @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\x00=1", " =1"])
-def test_no_field_of_the_marks_is_a_formula(out, start):
-    classroom.record(out, classroom.verdict("=cmd", pick=(Result.FAILED, 0.0, f"{start}|' /C calc'!A0")))
+def test_no_field_of_the_marks_is_a_formula_or_more_than_one_line(out, start):
+    said = f"{start}|' /C calc'!A0\r\ntwo\u2028three\x85four"
+    classroom.record(out, classroom.verdict("=cmd", pick=(Result.FAILED, 0.0, said)))
     row = marks_csv(out)[0]
+    assert len((out / "marks.csv").read_text().splitlines()) == 4
     assert row["message"][0] not in "=+-@\t\r"
     assert row["student"] == "'=cmd"
-
-
-def test_a_row_of_the_marks_is_one_line(out):
-    classroom.record(out, classroom.verdict("ada", pick=(Result.FAILED, 0.0, "one\r\ntwo\u2028three\x85four")))
-    marks_csv(out)
-    assert len((out / "marks.csv").read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(
@@ -222,13 +193,13 @@ def test_what_cannot_be_recorded_of_one_leaves_the_others_as_they_are(out):
         assert recorder.known("bo") is None
     assert [each.student for each in record.records(out, TINY)] == ["ada", "cy"]
     assert scores(out, "cy") == scores(out, "ada")
-    with gradebook(out) as book:
+    with record.book(out, TINY) as book:
         assert {each.student_id for each in book.assignment_submissions(NAME)} == {"ada", "cy"}
 
 
 def test_a_record_that_cannot_be_read_is_as_none_at_all(out):
     classroom.record(out, classroom.verdict("ada"), classroom.verdict("bo"))
-    with gradebook(out) as book, book.transaction() as connection:
+    with record.book(out, TINY) as book, book.transaction() as connection:
         broken = update(tables.VERDICTS).where(tables.VERDICTS.c.student == "ada")
         connection.execute(broken.values(notebook=zlib.compress(b"[" * 100_000)))
     (out / "autograded" / "ada" / NAME / f"{NAME}.ipynb").unlink()

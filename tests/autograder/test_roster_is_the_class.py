@@ -1,12 +1,10 @@
 """Through the command: with a roster everyone in the class has marks: who handed in a PDF, typed a text, or did nothing."""
 
-import zipfile
-
 import courses
 import lms_downloads
 import pytest
 from boxed import needs_a_box
-from lms_downloads import put
+from lms_downloads import zipped
 from nbgrader.api import Gradebook
 from small_course import NAME, RIGHT, command
 
@@ -48,11 +46,9 @@ def test_of_two_of_one_name_without_numbers_nobody_is_absent_and_the_exit_code_i
 
 
 def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_absent(small, tmp_path, grade):
-    source, out = tmp_path / "submissions.zip", tmp_path / "out"
-    with zipfile.ZipFile(source, "w") as archive:
-        put(archive, f"lovelaceada_100_1_{NAME}.ipynb", courses.answered(small, NAME, RIGHT))
-        put(archive, "brownbob_LATE_101_2_report.pdf", b"%PDF")
-        put(archive, "öztürkcem_102_text.html", b"<p>my answer</p>")
+    source, out, right = tmp_path / "submissions.zip", tmp_path / "out", courses.answered(small, NAME, RIGHT)
+    files = {f"lovelaceada_100_1_{NAME}.ipynb": right, "brownbob_LATE_101_2_report.pdf": b"%PDF"}
+    zipped(source, files := {**files, "öztürkcem_102_text.html": b"<p>my answer</p>"})
     done = grade(source, "--roster", tmp_path / "roster.csv")
     rows, totals = said(out)
     assert set(rows) == set(totals) == {"ada", "bob", "cem", "dan", "eve"}
@@ -76,8 +72,7 @@ def test_everyone_on_the_roster_has_a_mark_and_report_and_terminal_list_who_is_a
     grade(None, verb="report")
     assert said(out)[1]["eve"] == ("0", "absent")
 
-    with zipfile.ZipFile(source, "a") as archive:
-        put(archive, f"adamseve_104_3_{NAME}.ipynb", courses.answered(small, NAME, RIGHT))
+    zipped(source, {**files, f"adamseve_104_3_{NAME}.ipynb": right})
     grade(source, "--roster", tmp_path / "roster.csv")
     totals = said(out)[1]
     assert (totals["eve"], totals["dan"]) == (("5", ""), ("0", "absent"))

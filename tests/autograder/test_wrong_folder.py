@@ -1,7 +1,5 @@
 """Through the command: another chapter's notebooks, empty folders and folders of zips are said to be what they are."""
 
-import zipfile
-
 import courses
 import pytest
 from boxed import needs_a_box
@@ -55,25 +53,19 @@ def refused(course, source, *more):
     return done.stderr
 
 
-def test_an_empty_folder_is_refused_with_the_mend(two, tmp_path):
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ([".DS_Store"], "there is nothing in it; give the folder, or the zip, that holds"),
+        (["submissions.zip", "submissions-1.zip"], "give one of the 2 by itself: --submissions {}/submissions-1.zip"),
+        (["readme.txt"], f"there is no <student>/{NAME}/{NAME}.ipynb in it"),
+    ],
+)
+def test_a_folder_without_a_submission_is_refused_with_the_mend(two, tmp_path, files, says):
     (tmp_path / "class").mkdir()
-    (tmp_path / "class" / ".DS_Store").write_bytes(b"")
-    assert "there is nothing in it; give the folder, or the zip, that holds" in refused(two, tmp_path / "class")
-
-
-def test_a_folder_that_holds_the_zips_is_refused_with_the_mend(two, tmp_path):
-    (tmp_path / "class").mkdir()
-    for name in ("submissions.zip", "submissions-1.zip"):
-        with zipfile.ZipFile(tmp_path / "class" / name, "w") as archive:
-            archive.writestr(f"lovelaceada_1_2_{NAME}.ipynb", "{}")
-    said = refused(two, tmp_path / "class")
-    assert f"give one of the 2 by itself: --submissions {tmp_path / 'class' / 'submissions-1.zip'}" in said
-
-
-def test_a_folder_of_something_else_is_refused_with_the_mend(two, tmp_path):
-    (tmp_path / "class").mkdir()
-    (tmp_path / "class" / "readme.txt").write_text("?")
-    assert f"there is no <student>/{NAME}/{NAME}.ipynb in it" in refused(two, tmp_path / "class")
+    for name in files:
+        (tmp_path / "class" / name).write_bytes(b"")
+    assert says.format(tmp_path / "class") in refused(two, tmp_path / "class")
 
 
 def test_notebooks_directly_in_their_students_folders_are_refused_with_the_pattern_that_takes_them(two, tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 import classroom
 import pytest
 from fuzzing import bounded, damaged, examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mutants import mutants
 
@@ -161,8 +161,12 @@ def plant(folder: Path, tree: dict[str, Any], rng: Random) -> None:
             path.chmod(rng.choice((0o000, 0o111, 0o444, 0o777)))
 
 
+ODD = (b"a\nb", b"\xff\xfe", b"\x1b[31m", "\u202egnp".encode(), b"..x", b"a\\nb", b"-rf", b"x" * 255)
+
+
 @examples(200)
 @given(trees(), SEEDS)
+@example({os.fsdecode(name): {NAME: {}} for name in ODD}, 0)
 def test_any_tree_of_files_becomes_a_class_of_submissions(tmp_path_factory, tree, seed):
     folder = tmp_path_factory.mktemp("tree")
     try:
@@ -173,8 +177,9 @@ def test_any_tree_of_files_becomes_a_class_of_submissions(tmp_path_factory, tree
             submission = intake.read(found, TINY)
             assert submission.student == found.student
             assert found.student.isprintable()
-            assert len(found.student.encode()) < 256
-            assert not {"/", "<", "&"} & set(found.student)
+            assert len(found.student.encode()) <= intake.STUDENT_BYTES
+            assert not set('/<>&"*?[]') & set(found.student)
+            assert not found.student.startswith(".")
             assert_goes_all_the_way(submission)
     finally:
         for path in folder.rglob("*"):

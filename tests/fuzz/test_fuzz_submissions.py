@@ -58,6 +58,7 @@ def zipped(folder, names):
 @examples(100)
 @given(names=NAMES)
 @example(names=[f"x\\{NAME}\\{NAME}.ipynb", "_9_assignsubmission_file_", f"a\\{NAME}\\b"])
+@example(names=[f"lovelaceada_7_9_{NAME}.ipynb", f"brownbob_8_0_{NAME}.ipynb"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_no_file_of_a_student_changes_what_others_handed_in_by_canvas(names):
     mine = [f"evee_5_{6 + number}_{name.replace('/', '')}" for number, name in enumerate(names)]
@@ -70,6 +71,7 @@ def test_no_file_of_a_student_changes_what_others_handed_in_by_canvas(names):
 @examples(100)
 @given(names=NAMES)
 @example(names=[f"inbound/ada+{NAME}+2026-11-30 12:00:00 UTC+x/{NAME}.ipynb", "outbound/x"])
+@example(names=[f"Ada Lovelace_7_assignsubmission_file_/{NAME}.ipynb", f"{NAME}/{NAME}.ipynb"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_no_file_of_a_student_changes_what_others_handed_in_by_moodle(names):
     mine = [f"Eve_5_assignsubmission_file_/{name}" for name in names]
@@ -115,6 +117,7 @@ def test_no_file_of_a_student_changes_what_others_handed_in_by_nbgrader(watched,
 
 @examples(100)
 @given(names=NAMES)
+@example(names=[f"Eve{n}_{n}_assignsubmission_file_/{NAME}.ipynb" for n in range(5)])
 def test_no_folder_in_an_exchange_takes_a_students_own(names):
     """Names are anybody's there: but what belongs to the user of that name stays."""
     with tempfile.TemporaryDirectory() as place:
