@@ -46,7 +46,7 @@ def gather(text: str | None, pid: int | None, folder: Path | None) -> Facts:
         asked,
         source,
         tuple(found),
-        tuple(with_listeners(endpoints)),
+        tuple(_with_listeners(endpoints)),
         tuple(written),
         tuple(_folders(found, written)),
         tuple(_twins(endpoints, found)),
@@ -96,7 +96,7 @@ def _states(asked: Config, endpoints: Sequence[Endpoint]) -> dict[str, str]:
     return dict(probing.states(leaders[0].address, tasks)) if leaders else {}
 
 
-def with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def _with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """The same, with the programs of this machine that listen there."""
     ports = {config.port(each.address) for each in endpoints if each.here}
     listening = [each for each in sockets.tcp() if each.state == "LISTEN" and each.port in ports]

@@ -174,8 +174,7 @@ def unreachable(facts: Facts) -> Iterator[Finding]:
             also = [one.task for one in facts.processes if one.peers.get(each.address) == "SYN_SENT"]
             waits = f"; {' and '.join(also)} wait{'s' * (len(also) == 1)} for it, too" if also else ""
             says = f"{each.task}: nothing comes back from {each.address}{waits}. A firewall drops it, or the machine is off."
-            looks = "`uv run across doctor --cluster --meet` on each shows which way is shut"
-            mend = f"Let port {port(each.address)} in there; {looks}."
+            mend = f"Let port {port(each.address)} in there; `nc -vz HOST PORT` on each shows which way is shut."
             yield Finding("no answer", says, mend, each.task)
 
 
