@@ -17,7 +17,7 @@ from across._cluster_doctor import gathering, processes, rules, rules_of_program
 from across._cluster_doctor.facts import GRPC, Endpoint, Facts, Finding, Process
 
 TASKS, CAUSES = 6, 2  # that are shown whole
-STATES = {"R": "runs", "D": "waits for a disk", "T": "is stopped", "t": "is stopped", "Z": "has ended"}
+STATES = {"running": "runs", "disk-sleep": "waits for a disk", "stopped": "is stopped", "tracing-stop": "is stopped"}
 
 
 def look(pid: int | None, folder: Path | None, json: bool) -> int:
