@@ -71,18 +71,16 @@ def test_it_fails_as_it_says_and_names_who_is_guilty(name: str):
     for end in case.tasks.values():
         assert ("(most recent call first)" in end.log) is (end.how == "hangs")
     listed = {f"{job}:{index}" for job, each in _config(case.logs)["cluster"].items() for index in range(len(each))}
-    assert case.guilty in listed | {*case.tasks}
-    assert f"{case.guilty}, guilty" in case.draw().alt
-    assert case.symptom in repr(case)
+    assert case.failure.guilty in listed | {*case.tasks}
+    assert f"{case.failure.guilty}, guilty" in case.draw().alt
+    assert case.failure.symptom in repr(case)
 
 
 def _config(log: str) -> dict:
     return json.loads(log.split("TF_CONFIG: ")[1].partition("\n")[0])
 
 
-@forked
-def test_a_ps_that_was_never_started_is_drawn_as_guilty_and_a_stranger_is_told_what_there_is():
-    assert FAILURES["a ps that is dead at start"].guilty == "ps:0"
+def test_a_stranger_is_told_what_there_is():
     with pytest.raises(KeyError, match="a wrong port"):
         hangs.show("a slow network")
 
@@ -105,14 +103,6 @@ def test_nothing_is_left_whatever_happens_while_they_run():
     assert [folder for folder in folders if os.path.exists(folder)] == []
 
 
-@forked
-def test_a_task_that_is_started_cold_has_its_tf_config_for_all_to_see():
-    with hangs.running("a copied TF_CONFIG", cold=True) as run:
-        for pid in run.pids.values():
-            text = Path(f"/proc/{pid}/environ").read_bytes().decode()
-            assert '"index": 0' in next(each for each in text.split("\0") if each.startswith("TF_CONFIG="))
-
-
 @pytest.mark.parametrize(
     "threads", ["", "import threading, time; threading.Thread(target=time.sleep, args=(2,)).start(); "]
 )
@@ -120,13 +110,12 @@ def test_the_disk_is_full_for_this_process_alone_which_may_mount_one_while_it_ha
     tmp_path: Path, threads: str
 ):
     program = (
-        f"{threads}import sys; from across._hanging import disk; print(disk.small(sys.argv[1], 1 << 20)); "
+        f"{threads}import sys; from across._hanging import disk; disk.small(sys.argv[1], 1 << 20); "
         "open(f'{sys.argv[1]}/file', 'wb').write(bytes(2 << 20))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert re.search("No space left on device|File too large", done.stderr), done.stderr
-    assert ("SIMULATED" in done.stdout) is ("File too large" in done.stderr)
-    assert "SIMULATED" in done.stdout or not threads
+    assert "File too large" in done.stderr or not threads
     (tmp_path / "file").write_bytes(bytes(2 << 20))
 
 
