@@ -28,7 +28,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from across._language.catalogue import said
 from across._process.sources import digest, sources
 from across._system import cores
 
-__all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine", "seed_of"]
+__all__ = ["Ratio", "Run", "Stated", "Study", "cores", "machine", "seed_of"]
 
 TIMEOUT = 30.0  # seconds of one run, the start of its process included
 FAILURES = 160  # characters of what a failed run says
@@ -89,23 +89,14 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Later:
-    """A prediction that was stated when another one stood already and had runs."""
-
-    values: dict[str, float]
-    at: float
-    seen: int  # how many runs had ended by then, those of other versions too
-
-
-@dataclass(frozen=True)
 class Stated:
-    """The prediction that counts: the last one before the first run in the file, or else the first one."""
+    """A prediction. The one that counts is the last one before the first run in the file, or else the first one."""
 
     values: dict[str, float]
     at: float
     seen: int  # how many runs had ended by then, those of other versions too
     same_program: bool  # whether the program is still the one for which it was stated
-    later: tuple[Later, ...]  # what was stated afterwards
+    later: tuple[Stated, ...] = ()  # what was stated after the one that counts
 
     def __str__(self) -> str:
         told = [said("recorded at {0}, {1}", _clock(self.at), _when(self.seen))]
@@ -249,9 +240,11 @@ class Study:
         if not lines:
             return None
         first = max(sum(seen == 0 for _, seen in lines) - 1, 0)  # the last one before any run, or else the first one
-        later = tuple(Later(line["prediction"], line["at"], seen) for line, seen in lines[first + 1 :])
-        counts, seen = lines[first]
-        return Stated(counts["prediction"], counts["at"], seen, counts.get("program") == self.program_digest, later)
+        counts, *later = (
+            Stated(line["prediction"], line["at"], seen, line.get("program") == self.program_digest)
+            for line, seen in lines[first:]
+        )
+        return replace(counts, later=tuple(later))
 
     def _key(self, arguments: Mapping[str, Any]) -> str:
         """What a run is of: a part for each of DIFFERS. Raises TypeError for arguments that JSON does not know."""
