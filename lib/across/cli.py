@@ -86,23 +86,18 @@ def doctor(
     logs: Annotated[
         Path | None, typer.Option(help="with --cluster: the folder with what tasks printed", exists=True)
     ] = None,
-    meet: Annotated[
-        bool, typer.Option("--meet", help="with --cluster, in place of the program: meet the others")
-    ] = False,
-    seconds: Annotated[float, typer.Option(help="with --meet: how long to wait for the others", min=1, max=600)] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="for programs: one JSON object")] = False,
 ) -> None:
     """Say which devices, versions and limits there are, and what each chapter can show here.
 
     --cluster: look at the tasks of a TF_CONFIG, here and at their addresses, and name what they wait for (exit code 1: found).
-    With --meet, on every machine at once in the place of its program, the machines compare addresses, versions and clocks.
     """
     if cluster:
-        from across._cluster_doctor import command
+        from across._cluster_doctor import report
 
-        sys.exit(command.meet(seconds, json) if meet else command.look(pid, logs, json))
-    if pid or logs or meet:
-        raise typer.BadParameter("--pid, --logs and --meet go with --cluster")
+        sys.exit(report.look(pid, logs, json))
+    if pid or logs:
+        raise typer.BadParameter("--pid and --logs go with --cluster")
     from rich.console import Console
 
     from across import doctor as examine

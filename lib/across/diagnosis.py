@@ -239,20 +239,19 @@ def driver(proc: Path = Path("/proc/driver/nvidia/version")) -> str:
     return match.group(1) if match else ""
 
 
-def wanted(extra: str = "and-cuda") -> list[Requirement]:
-    """The packages of TensorFlow's extra that it asks for on this system; none for a build without CUDA."""
+def wanted() -> list[Requirement]:
+    """The packages of TensorFlow's extra `and-cuda` that it asks for on this system; none for a build without CUDA."""
     try:
         lines = [Requirement(line) for line in importlib.metadata.requires("tensorflow") or []]
     except importlib.metadata.PackageNotFoundError:  # tensorflow-cpu, or built by hand or by a distribution
         return []
-    return [
-        each for each in lines if each.marker and extra in str(each.marker) and each.marker.evaluate({"extra": extra})
-    ]
+    extra = {"extra": "and-cuda"}
+    return [each for each in lines if "and-cuda" in str(each.marker) and each.marker and each.marker.evaluate(extra)]
 
 
-def unmet(extra: str = "and-cuda") -> list[str]:
+def unmet() -> list[str]:
     """Names of the packages of TensorFlow's extra that are missing in this environment or have another version."""
-    here = {each: _system.version(each.name) for each in wanted(extra)}
+    here = {each: _system.version(each.name) for each in wanted()}
     return [each.name for each, found in here.items() if not (found and each.specifier.contains(found))]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import shutil
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -51,14 +50,12 @@ def facts() -> dict[str, Any]:
         "simulated_gpus": devices.simulated_gpus(),
         "limits": {
             "cores": _system.cores(),
-            "cgroup": cgroup(),
             "cpus": cpu_limit(),
             "memory": limit("memory.max", "memory/memory.limit_in_bytes"),
             "processes": limit("pids.max", "pids/pids.max"),
         },
         "diagnosis": dataclasses.asdict(finding(found)),
         "warm_kernels": warm.available(),
-        "bubblewrap": shutil.which("bwrap"),
         "sandbox": sandbox,
         "chapters": {name: _shows(name, gpus) for name in names},
         "advice": advice(names, sandbox),
@@ -103,24 +100,15 @@ def rendered(facts: dict[str, Any]) -> RenderableType:
     machine.add_row("GPU", f"{facts['diagnosis']['says']} {facts['diagnosis']['mend']}")
     machine.add_row("simulated GPUs", facts["simulated_gpus"])
     limits = facts["limits"]
-    machine.add_row("cgroup", limits["cgroup"] or "none")
     machine.add_row("CPU limit", f"{limits['cpus']:g} CPUs" if limits["cpus"] else "none")
     machine.add_row("memory limit", f"{limits['memory'] / GIB:.1f} GiB" if limits["memory"] else "none")
     machine.add_row("process limit", str(limits["processes"] or "none"))
     machine.add_row("warm kernels", "yes" if facts["warm_kernels"] else "no")
-    machine.add_row("bubblewrap", facts["bubblewrap"] or "missing")
     machine.add_row("a box to grade in", facts["sandbox"] or "was built")
     course = Table("chapter", "here", title="the course", title_justify="left")
     for name, sentence in facts["chapters"].items():
         course.add_row(name, sentence)
     return Group(machine, course, *facts["advice"])
-
-
-def cgroup() -> str:
-    """Which cgroups there are: "v2", "v1" or ""."""
-    if (CGROUP / "cgroup.controllers").exists():
-        return "v2"
-    return "v1" if (CGROUP / "memory").is_dir() else ""
 
 
 def cpu_limit() -> float | None:

@@ -25,6 +25,7 @@ from across._language.catalogue import given, marked
 from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import Tabled
+from across.workers import addresses
 
 __all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
 
@@ -113,13 +114,13 @@ def record() -> None:
 
 def _ran(strategy: str, way: str) -> tuple[str, str]:
     """Run a cell once: its outcome, and what there is to say of it."""
-    ports = strategy_cell.free_ports(2)
+    here = addresses(2)
     try:
         if strategy == "MultiWorkerMirrored":
-            workers = [(QUIET, strategy_cell.trained, strategy, way, index, ports) for index in (0, 1)]
+            workers = [(QUIET, strategy_cell.trained, strategy, way, index, here) for index in (0, 1)]
             (weights, loss), *_ = fresh.side_by_side(watched, workers, timeout=TIMEOUT)
         else:
-            asked = (QUIET, strategy_cell.trained, strategy, way, 0, ports)
+            asked = (QUIET, strategy_cell.trained, strategy, way, 0, here)
             weights, loss = fresh.call(watched, *asked, cpus=2, timeout=TIMEOUT).result()
     except fresh.Died as error:
         hung = f"exit code {HUNG}" in str(error)

@@ -28,7 +28,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from across._language.catalogue import said
 from across._process.sources import digest, sources
 from across._system import cores
 
-__all__ = ["Later", "Ratio", "Run", "Stated", "Study", "cores", "machine", "seed_of"]
+__all__ = ["Ratio", "Run", "Stated", "Study", "cores", "machine", "seed_of"]
 
 TIMEOUT = 30.0  # seconds of one run, the start of its process included
 FAILURES = 160  # characters of what a failed run says
@@ -89,23 +89,14 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Later:
-    """A prediction that was stated when another one stood already and had runs."""
-
-    values: dict[str, float]
-    at: float
-    seen: int  # how many runs had ended by then, those of other versions too
-
-
-@dataclass(frozen=True)
 class Stated:
-    """The prediction that counts: the last one before the first run in the file, or else the first one."""
+    """A prediction. The one that counts is the last one before the first run in the file, or else the first one."""
 
     values: dict[str, float]
     at: float
     seen: int  # how many runs had ended by then, those of other versions too
     same_program: bool  # whether the program is still the one for which it was stated
-    later: tuple[Later, ...]  # what was stated afterwards
+    later: tuple[Stated, ...] = ()  # what was stated after the one that counts
 
     def __str__(self) -> str:
         told = [said("recorded at {0}, {1}", _clock(self.at), _when(self.seen))]
@@ -136,13 +127,10 @@ class Study:
         repeats: int = 5,
         *,
         timeout: float = TIMEOUT,
-        cpus: Callable[[Mapping[str, Any]], int] | None = None,
-        env: Mapping[str, str] | None = None,
         fresh_process: bool = True,
     ) -> None:
         """`configurations`: name -> keyword arguments, which must be plain values.
 
-        `cpus` says of arguments into how many logical CPUs their process is split, `env` what is set in it.
         `fresh_process` False: the program starts processes itself, and sees to their end; it is called in this one.
         Raises ValueError for a study of nothing, and TypeError for arguments that cannot be written down.
         """
@@ -153,8 +141,6 @@ class Study:
         self.configurations = {name: dict(arguments) for name, arguments in configurations.items()}
         self.repeats = repeats
         self.timeout = timeout
-        self.cpus = cpus
-        self.env = env
         self.fresh_process = fresh_process
         self.seeded = "seed" in inspect.signature(program).parameters
         self.program_digest = digest(*sources(program))
@@ -196,17 +182,16 @@ class Study:
         order = [(names[number], repeat) for repeat, each in enumerate(drawn) for number in each]
         return [place for place in order if place not in have]
 
-    def run(self, most: int | None = None, say: Callable[[str], None] | None = None) -> Study:
-        """Run what is not in the file yet, `most` runs of it if that is said. Interrupted, it goes on at the next call.
+    def run(self) -> Study:
+        """Run what is not in the file yet; a line says how far it is. Interrupted, it goes on at the next call.
 
-        `say` gets a line before each run and at the end; by default the line replaces the one before it.
         Raises TypeError for a program that cannot be sent to another process, OSError where the file cannot be written.
         """
-        line, left = say or _over(), self.left()
+        line, left = _over(), self.left()
         if left:
             fresh.server_path(time.monotonic() + fresh.TIMEOUT, cold=False)  # its start is no run's
         total = len(self.configurations) * self.repeats
-        for number, (name, repeat) in enumerate(left[:most]):
+        for number, (name, repeat) in enumerate(left):
             line(f"{total - len(left) + number} of {total} runs, about {self.eta():.0f} s left; now: {name}")
             self._append(asdict(self._one(name, repeat)))
         failed = [run for run in self.runs() if run.error]
@@ -216,8 +201,7 @@ class Study:
             told.append(f"{len(failed)} failed, the first: {failed[0].error}")
         told += [f"not counted: {count} of {why}" for why, count in self.others().items()]
         line("; ".join(told))
-        if say is None:
-            print()
+        print()
         return self
 
     def eta(self) -> float:
@@ -256,23 +240,24 @@ class Study:
         if not lines:
             return None
         first = max(sum(seen == 0 for _, seen in lines) - 1, 0)  # the last one before any run, or else the first one
-        later = tuple(Later(line["prediction"], line["at"], seen) for line, seen in lines[first + 1 :])
-        counts, seen = lines[first]
-        return Stated(counts["prediction"], counts["at"], seen, counts.get("program") == self.program_digest, later)
+        counts, *later = (
+            Stated(line["prediction"], line["at"], seen, line.get("program") == self.program_digest)
+            for line, seen in lines[first:]
+        )
+        return replace(counts, later=tuple(later))
 
     def _key(self, arguments: Mapping[str, Any]) -> str:
         """What a run is of: a part for each of DIFFERS. Raises TypeError for arguments that JSON does not know."""
-        settings = [arguments, self.cpus(arguments) if self.cpus else None, dict(self.env or {})]
-        return ".".join([self.program_digest, digest(json.dumps(settings, sort_keys=True)), digest(machine())])
+        settings = json.dumps([arguments, None, {}], sort_keys=True)  # so that files of version 1.0 go on
+        return ".".join([self.program_digest, digest(settings), digest(machine())])
 
     def _one(self, name: str, repeat: int) -> Run:
         arguments = dict(self.configurations[name])
-        cpus = self.cpus(arguments) if self.cpus else None
         if self.seeded:
             stated = self.stated()
             arguments["seed"] = seed_of(stated.values if stated else {}, name, repeat)
         if self.fresh_process:
-            outcome = fresh.call(self.program, cpus=cpus, env=self.env, timeout=self.timeout, **arguments)
+            outcome = fresh.call(self.program, timeout=self.timeout, **arguments)
         else:
             outcome = _called(self.program, arguments)
         value, seen = outcome.value, None

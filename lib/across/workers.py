@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from across import pictures
 from across._language import pictured
 from across._language.catalogue import given, marked, said
+from across._process.addresses import free_address
 from across.attempt import NotYet
 from across.pictures import Picture, Span
 
@@ -55,10 +56,8 @@ Notes = list[tuple[float, int, float]]  # (seconds of time.time, step, loss)
 
 def addresses(count: int) -> list[str]:
     """Addresses of this machine on which nobody listens now."""
-    held = [socket.socket() for _ in range(count)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in held]
+    held: list[socket.socket] = []
+    found = [free_address(held) for _ in range(count)]
     for each in held:
         each.close()
     return found

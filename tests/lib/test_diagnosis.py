@@ -107,10 +107,6 @@ def test_the_ladder_tells_its_finding_in_words():
     assert "7 questions answered no; finding 'libraries'" in picture.alt
 
 
-def test_what_is_gathered_here_has_a_finding():
-    assert diagnose(diagnosis.gather()).mend
-
-
 def test_the_doctor_tells_the_finding_and_its_mend():
     console = Console(record=True, width=400, file=io.StringIO())
     console.print(doctor.rendered(doctor.facts()))
@@ -137,4 +133,3 @@ def test_what_is_unmet_here_is_wanted():
     wanted = [each.name for each in diagnosis.wanted()]
     assert set(diagnosis.unmet()) <= set(wanted)
     assert not wanted or "nvidia-cudnn-cu12" in wanted
-    assert diagnosis.wanted("no-such-extra") == []

@@ -8,38 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nbformat
 import pytest
 from processes import across
-from test_validation import STUB, cell
 
 from across._jupyter import chapters, progress, spent, validating
 from across._process import diary, recorded
 from across._process.recorded import NOT_YET, OPEN, PASSES, Standing
 
+pytestmark = pytest.mark.usefixtures("user")
 START = 1_700_000_000.0
-
-
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own folder, who has not asked for a diary."""
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
-    monkeypatch.delenv(diary.ASKED_FOR, raising=False)
-    monkeypatch.delenv(recorded.FOR_CHECKS_ALONE, raising=False)
-    return tmp_path / "user"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A chapter of two exercises, which promises 20 minutes."""
-    (tmp_path / "notebooks").mkdir()
-    place = tmp_path / "notebooks" / "01_first.ipynb"
-    cells = [nbformat.v4.new_markdown_cell("# First\n\nThis takes 20 minutes.")]
-    for name in ("pick", "place"):
-        cells += [cell(f"def {name}():\n    {STUB}", "answer", name), cell(f"{name}()", "check", name)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), place)
-    return place
 
 
 def tick(path: Path, source: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:

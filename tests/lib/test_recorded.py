@@ -10,41 +10,14 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from test_validation import STUB, answer, cell
+from test_validation import answer, cell
 
 from across._jupyter import headless, progress, validation
 from across._process import kept, measured, recorded
 from across._process.recorded import BY_HAND, NOT_YET, OPEN, PASSES
 
-pytestmark = pytest.mark.usefixtures("warm_kernels")
+pytestmark = pytest.mark.usefixtures("warm_kernels", "user")
 RIGHT = {"pick": "def pick():\n    return 1", "place": "def place():\n    return 2"}
-
-
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own folder."""
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-    monkeypatch.setenv("ACROSS_COURSE", str(tmp_path))
-    monkeypatch.delenv(recorded.FOR_CHECKS_ALONE, raising=False)
-    return tmp_path / "user"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A chapter of two exercises with checks and one that a person reads, as released."""
-    (tmp_path / "notebooks").mkdir()
-    place = tmp_path / "notebooks" / "01_first.ipynb"
-    cells = [
-        nbformat.v4.new_markdown_cell("# First"),
-        nbformat.v4.new_code_cell("from across.attempt import attempt, expect"),
-        cell(f"def pick():\n    {STUB}", "answer", "pick"),
-        cell("with attempt('pick'):\n    expect(pick() == 1, f'`pick()` returned {pick()}')", "check", "pick"),
-        cell(f"def place():\n    {STUB}", "answer", "place"),
-        cell("with attempt('place'):\n    expect(place() == 2, 'no')", "check", "place"),
-        cell("*Your answer goes here.*", "prose", "explain"),
-    ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), place)
-    return place
 
 
 def run_in_jupyter(path: Path, *added: str) -> list[str]:

@@ -16,10 +16,6 @@ from across import study
 from across.study import Ratio, Run, Study
 
 
-def quiet(text: str) -> None:
-    pass
-
-
 def seconds_of(value: float) -> float:
     return value
 
@@ -47,11 +43,11 @@ def filled(path: Path, table: dict[str, list[float | None]], took: float = 1.0) 
 @forked
 def test_each_run_is_one_line_of_the_file_and_is_not_run_again(tmp_path):
     path = tmp_path / "study.jsonl"
-    first = Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run(say=quiet)
+    first = Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run()
     assert first.seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
     written = path.read_bytes()
     assert len(written.splitlines()) == 6
-    Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run(say=quiet)
+    Study(path, seconds_of, {"one": {"value": 1.5}, "two": {"value": 0.5}}, 3).run()
     assert path.read_bytes() == written
 
 
@@ -61,7 +57,7 @@ def test_the_repeats_are_the_outer_loop_and_run_in_their_orders(tmp_path):
     wanted = [("ab"[number], repeat) for repeat, order in enumerate(study.orders(2, 3)) for number in order]
     assert [repeat for _, repeat in wanted] == [0, 0, 1, 1, 2, 2]
     assert made.left() == wanted
-    made.run(say=quiet)
+    made.run()
     assert [(run.name, run.repeat) for run in made.runs()] == wanted
 
 
@@ -84,10 +80,10 @@ def test_a_plan_for_more_repeats_begins_like_the_one_for_fewer():
 @forked
 def test_a_study_whose_last_line_was_cut_off_goes_on_with_that_run(tmp_path):
     path, given = tmp_path / "study.jsonl", {"one": {"value": 1.5}, "two": {"value": 0.5}}
-    Study(path, seconds_of, given, 2).run(say=quiet)
+    Study(path, seconds_of, given, 2).run()
     cut = path.read_bytes()[:-20]  # as a full disk or a kill leaves it
     path.write_bytes(cut)
-    assert Study(path, seconds_of, given, 3).run(say=quiet).seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
+    assert Study(path, seconds_of, given, 3).run().seconds() == {"one": [1.5] * 3, "two": [0.5] * 3}
     assert path.read_bytes().startswith(cut)
     assert len([line for line in path.read_bytes().splitlines() if line.endswith(b"}")]) == 6
 
@@ -99,7 +95,7 @@ def test_a_run_that_fails_or_hangs_is_recorded_and_stops_nothing(tmp_path):
         name: {"value": i} for i, name in enumerate(["one", "fails", "hangs", "nan", "last"], 1)
     }
     given["last"] = {"value": 0.25}
-    made = Study(tmp_path / "s", moody, given, 1, timeout=3.0).run(say=quiet)
+    made = Study(tmp_path / "s", moody, given, 1, timeout=3.0).run()
     said = {run.name: run.error for run in made.runs()}
     assert said["one"] == said["last"] == ""
     assert said["fails"] == "MemoryError: no room for two"
@@ -136,21 +132,25 @@ def test_a_pair_with_a_failed_run_is_left_out_and_counted(tmp_path):
     assert made.speedup("base", "never") is None
 
 
-def test_what_is_left_is_reckoned_by_the_median_of_each_configuration(tmp_path):
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a run has said, each line in the place of the one before."""
+    return [line.strip() for line in capsys.readouterr().out.split("\r")[1:]]
+
+
+def test_what_is_left_is_reckoned_by_the_median_of_each_configuration(tmp_path, capsys):
     path = tmp_path / "s"
     made = filled(path, {"one": [1.0, 1.0]}, took=3.0)
     more = Study(path, seconds_of, {"one": {"value": 0.0}, "two": {"value": 1.0}}, 4)
     assert more.eta() == 2 * 3.0 + 4 * 3.0
     assert made.eta() == 0.0
-    said: list[str] = []
-    made.run(say=said.append)
-    assert said == ["2 of 2 runs"]
+    made.run()
+    assert lines(capsys) == ["2 of 2 runs"]
 
 
 @forked
-def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path):
-    said: list[str] = []
-    Study(tmp_path / "s", moody, {"fails": {"value": 2}}, 2).run(say=said.append)
+def test_the_line_says_how_many_runs_are_done_and_what_failed(tmp_path, capsys):
+    Study(tmp_path / "s", moody, {"fails": {"value": 2}}, 2).run()
+    said = lines(capsys)
     assert [line.split(",")[0] for line in said[:2]] == ["0 of 2 runs", "1 of 2 runs"]
     assert said[-1] == "2 of 2 runs; 2 failed, the first: MemoryError: no room for two"
 
@@ -162,7 +162,7 @@ def test_what_counts_is_the_prediction_before_the_first_run_and_a_later_one_show
     made.state({"one": 3})
     assert made.state({"one": 1.5}).values == {"one": 1.5}  # nothing has run yet: one may think again
     assert not made.state({"one": 1.5}).seen
-    made.run(say=quiet)
+    made.run()
     assert made.stated() == made.state({"one": 1.5})
     assert str(made.stated()).endswith(", before the first run")
     later = made.state({"one": 2})
@@ -193,7 +193,7 @@ def test_a_prediction_stays_when_the_program_is_changed_and_says_that_it_was(tmp
     assert str(stated).endswith("before the first run; for another version of the program")
 
 
-def test_runs_that_do_not_count_are_told_with_the_reason(tmp_path, monkeypatch):
+def test_runs_that_do_not_count_are_told_with_the_reason(tmp_path, monkeypatch, capsys):
     path = tmp_path / "s"
     filled(path, {"one": [1.0, 1.0], "two": [1.0, 1.0]})
     same: dict[str, dict[str, float]] = {"one": {"value": 0.0}, "two": {"value": 1.0}}
@@ -202,13 +202,11 @@ def test_runs_that_do_not_count_are_told_with_the_reason(tmp_path, monkeypatch):
     assert Study(path, seconds_of, {"one": {"value": 0.0}}, 2).others() == {"another configuration": 2}
     other = Study(path, seconds_of, {**same, "two": {"value": 5.0}}, 2)
     assert other.others() == {"other arguments or settings": 2}
-    assert Study(path, seconds_of, same, 2, env={"A": "1"}).others() == {"other arguments or settings": 4}
     monkeypatch.setattr(study, "machine", lambda: "another")
-    made = Study(path, seconds_of, same, 2)
+    made = Study(path, seconds_of, same, 2, fresh_process=False)
     assert made.others() == {"another machine": 4}
-    said: list[str] = []
-    made.run(most=0, say=said.append)
-    assert said == ["0 of 4 runs; not counted: 4 of another machine"]
+    made.run()
+    assert lines(capsys)[-1].endswith("; not counted: 4 of another machine")
 
 
 def test_a_study_of_nothing_and_arguments_that_cannot_be_written_are_refused(tmp_path):
@@ -232,7 +230,7 @@ def test_a_program_that_starts_processes_itself_is_called_here_and_may_say_what_
     cases = {"one": {"value": 1.0}, "two": {"value": 2.0}}
     made = Study(tmp_path / "s", started_here, cases, 2, fresh_process=False)
     made.state({"one": 3})
-    found = {(run.name, run.repeat): (run.seconds, run.seen, run.error) for run in made.run(say=quiet).runs()}
+    found = {(run.name, run.repeat): (run.seconds, run.seen, run.error) for run in made.run().runs()}
     assert found["one", 1] == (1.0, float(study.seed_of({"one": 3.0}, "one", 1)), "")
     assert found["two", 0] == (None, None, "MemoryError: no room for two")
     seeds = {study.seed_of(said, name, k) for said in ({}, {"one": 3.1}, {"one": 3}) for name in cases for k in (0, 1)}
@@ -240,6 +238,6 @@ def test_a_program_that_starts_processes_itself_is_called_here_and_may_say_what_
 
 
 def test_what_a_program_saw_is_a_number_or_the_run_says_what_it_returned(tmp_path):
-    (run,) = Study(tmp_path / "s", lambda: (0.5, None), {"one": {}}, 1, fresh_process=False).run(say=quiet).runs()
+    (run,) = Study(tmp_path / "s", lambda: (0.5, None), {"one": {}}, 1, fresh_process=False).run().runs()
     assert (run.seconds, run.seen) == (None, None)
     assert run.error == "it returned (0.5, None); expected seconds, a number above 0"

@@ -190,11 +190,10 @@ def test_a_log_that_grows_too_long_is_cut_and_its_end_kept(tmp_path: Path, monke
     log.cut()
     os.write(descriptor, b" and more")
     os.close(descriptor)
-    assert log.path.stat().st_size == len(b" and more")
+    assert log.path.stat().st_size < 2 << 10
     assert log.new() == "read\nnot read yet and more"
     assert log.text().endswith("xread\nnot read yet and more")
     assert "was dropped here" in log.text()
-    assert len(log.text()) < 2 << 10
 
 
 def test_of_what_was_cut_unread_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -72,33 +72,18 @@ class Process:
 
     pid: int
     config: Config  # of its own environment
-    state: str = "S"  # of /proc: R runs, S sleeps, T is stopped, Z is a zombie
+    state: str = "sleeping"  # as psutil has it
     cpu: float = 0.0  # processors that it used while we looked
     waits_in: str = ""  # the kernel's function in which its main thread sleeps
-    threads: int = 1
-    python: str = ""
-    tensorflow: str = ""
     stack: tuple[Frame, ...] = ()  # of its main thread, innermost first; empty if it cannot be had
     listens: tuple[int, ...] = ()  # ports
     peers: Mapping[str, str] = field(default_factory=dict)  # address -> state of our connection to it, "SYN_SENT"
-    folder: str = ""
-    file_limit: int | None = None  # bytes that a file of its may have
     settings: Mapping[str, str] = field(default_factory=dict)  # of TensorFlow in its environment, TF_CONFIG aside
 
     @property
     def task(self) -> str:
         """The task that it was told to be."""
         return self.config.task
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder that a task writes to."""
-
-    path: str
-    free: int  # bytes
-    ahead: float = 0.0  # seconds that its newest file is ahead of our clock
-    newest: str = ""  # the name of that file
 
 
 @dataclass(frozen=True)
@@ -110,9 +95,7 @@ class Facts:
     processes: tuple[Process, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     logs: tuple[Log, ...] = ()
-    folders: tuple[Folder, ...] = ()
     twins: tuple[str, ...] = ()  # tasks whose server here is another one than that at their address
-    states: Mapping[str, str] = field(default_factory=dict)  # of tasks, as the coordination service's leader has them
     missing: tuple[str, ...] = ()  # what could not be had, and how it could
 
     def of(self, task: str) -> list[Process]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+
 from across import _system
-from across._cluster_doctor import config, logs, probing, processes, sockets
+from across._cluster_doctor import config, logs, probing, processes
 from across._cluster_doctor.config import Config
-from across._cluster_doctor.facts import Endpoint, Facts, Folder, Log, Process, Program
+from across._cluster_doctor.facts import Endpoint, Facts, Log, Process, Program
 
 LOOKS = 1.0  # seconds for which processes are watched
 ANSWERS = 5.5  # seconds for all addresses
-WRITTEN = ("ckpt", "checkpoint", "tfevents")  # in names of files whose times matter
-NEWEST = 500  # files of a folder whose times are read
 
 
 class NoCluster(ValueError):  # noqa: N818 - a usage, not a failure
@@ -46,11 +43,9 @@ def gather(text: str | None, pid: int | None, folder: Path | None) -> Facts:
         asked,
         source,
         tuple(found),
-        tuple(with_listeners(endpoints)),
+        tuple(_with_listeners(endpoints)),
         tuple(written),
-        tuple(_folders(found, written)),
         tuple(_twins(endpoints, found)),
-        _states(asked, endpoints),
         tuple(missing),
     )
 
@@ -67,17 +62,17 @@ def _asked(text: str | None, pid: int | None, running: Sequence[processes.Task])
         raise NoCluster(
             "no TF_CONFIG in this environment, and no process of yours with TensorFlow has one; --pid PID names one"
         )
-    newest = max(running, key=lambda task: processes.began(task.pid))
-    return newest.config, f"process {newest.pid}, the newest that has one"
+    newest = max(running, key=lambda task: task.began)
+    return newest.config, f"process {newest.process.pid}, the newest that has one"
 
 
 def _of_one_cluster(asked: Config, running: Sequence[processes.Task], pid: int | None) -> list[processes.Task]:
     """The processes that are of the cluster that is asked about: they share an address with it, or with one that does."""
-    addresses, found = set(asked.addresses.values()), [task for task in running if task.pid == pid]
+    addresses, found = set(asked.addresses.values()), [task for task in running if task.process.pid == pid]
     while more := [task for task in running if task not in found and addresses & set(task.config.addresses.values())]:
         found += more
         addresses |= {address for task in more for address in task.config.addresses.values()}
-    return sorted(found, key=lambda task: (task.config.task, task.pid))
+    return sorted(found, key=lambda task: (task.config.task, task.process.pid))
 
 
 def _twins(endpoints: Sequence[Endpoint], found: Sequence[Process]) -> Iterator[str]:
@@ -90,23 +85,17 @@ def _twins(endpoints: Sequence[Endpoint], found: Sequence[Process]) -> Iterator[
                 yield each.task
 
 
-def _states(asked: Config, endpoints: Sequence[Endpoint]) -> dict[str, str]:
-    leaders = [each for each in endpoints if each.says and each.task in ("chief:0", "worker:0")]
-    tasks = [*asked.job("chief"), *asked.job("worker")]
-    return dict(probing.states(leaders[0].address, tasks)) if leaders else {}
-
-
-def with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+def _with_listeners(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
     """The same, with the programs of this machine that listen there."""
-    ports = {config.port(each.address) for each in endpoints if each.here}
-    listening = [each for each in sockets.tcp() if each.state == "LISTEN" and each.port in ports]
-    held = sockets.holders({each.inode for each in listening})
-    of_port: dict[int, list[Program]] = {}
-    for each in listening:
-        of_port.setdefault(each.port, []).extend(Program(pid, processes.name(pid)) for pid in held.get(each.inode, []))
+    of_port: dict[int, set[Program]] = {}
+    with contextlib.suppress(OSError, psutil.Error):
+        for each in psutil.net_connections("tcp"):
+            if each.status == psutil.CONN_LISTEN and each.laddr and each.pid:
+                of_port.setdefault(each.laddr.port, set()).add(Program(each.pid, processes.name(each.pid)))
+    ports = [config.port(each.address) if each.here else 0 for each in endpoints]
     return [
-        replace(each, listeners=tuple(dict.fromkeys(of_port.get(config.port(each.address), [])))) if each.here else each
-        for each in endpoints
+        replace(each, listeners=tuple(sorted(of_port.get(number, ()), key=lambda program: program.pid)))
+        for each, number in zip(endpoints, ports, strict=True)
     ]
 
 
@@ -123,30 +112,5 @@ def _logs(found: Sequence[Process], ours: Sequence[processes.Task], folder: Path
     if folder is not None:
         written += logs.in_folder(folder, written)
     elif written:
-        written += logs.beside(written, min(processes.began(task.pid) for task in ours) - 60.0)
+        written += logs.beside(written, min(task.began for task in ours) - 60.0)
     return written, missing
-
-
-def _folders(found: Sequence[Process], written: Sequence[Log]) -> list[Folder]:
-    places = {path: f"/proc/{one.pid}/root{path}" for one in found for path in logs.folders(one.pid)}
-    for log in written:
-        places |= {path: path for path in logs.named_in(log.lines) if path not in places}
-    looked = [_folder(path, place) for path, place in places.items()]
-    return [each for each in looked if each is not None]
-
-
-def _folder(path: str, place: str) -> Folder | None:
-    with contextlib.suppress(OSError):
-        room = shutil.disk_usage(place)
-        if not room.total or not os.access(place, os.W_OK):  # no disk, or none to write to
-            return None
-        times: list[tuple[float, str]] = []
-        with contextlib.suppress(OSError), os.scandir(place) as entries:
-            for entry, _ in zip(entries, range(NEWEST), strict=False):
-                if not any(kind in entry.name for kind in WRITTEN):
-                    continue
-                with contextlib.suppress(OSError):
-                    times.append((entry.stat(follow_symlinks=False).st_mtime, entry.name))
-        newest, name = max(times, default=(0.0, ""))
-        return Folder(path, room.free, max(0.0, newest - time.time()), name)
-    return None

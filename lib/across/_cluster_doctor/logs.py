@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from across._cluster_doctor import config, sockets
+from across._cluster_doctor import config
 from across._cluster_doctor.config import Config
 from across._cluster_doctor.facts import Frame, Log
 
@@ -143,30 +143,6 @@ def stamp(line: str, near: float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return min((at - DAY, at, at + DAY), key=lambda each: abs(each - near))
-
-
-def folders(pid: int) -> list[str]:
-    """Folders that a process writes to: its own, and those of files that it has open and of its command's words."""
-    found = []
-    with contextlib.suppress(OSError):
-        found.append(os.readlink(f"/proc/{pid}/cwd"))
-    with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        found += [path for word in words if (path := word.rpartition("=")[2]).startswith("/") and _is_folder(pid, path)]
-    found += [os.path.dirname(path) for path in sockets.descriptors(pid) if ".tfevents." in path or "ckpt" in path]
-    return list(dict.fromkeys(found))
-
-
-def named_in(lines: Sequence[str]) -> list[str]:
-    """Folders of checkpoints that lines name."""
-    found = [
-        match[1] for line in lines for match in re.finditer(r"(/[\w./-]+)/[\w.-]*(?:ckpt|checkpoint)[\w.-]*", line)
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _is_folder(pid: int, path: str) -> bool:
-    return os.path.isdir(f"/proc/{pid}/root{path}")
 
 
 def _task(path: str, head: str) -> str:

@@ -1,7 +1,6 @@
 """How an address answers: resolved, connected, greeted as HTTP/2 (gRPC), and asked which task a TensorFlow server there is.
 
-No op is sent. Two questions are: `WorkerService/GetStatus`, which each session asks when it opens, and the coordination
-service's `GetTaskState`, who has come.
+No op is sent, one question is: `WorkerService/GetStatus`, which each session asks when it opens.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
-from across._cluster_doctor import grpc
+import grpc
+
 from across._cluster_doctor.config import host, port
 from across._cluster_doctor.facts import GRPC, NO_ANSWER, NO_PORT, OTHER, REFUSED, SILENT, UNKNOWN, Endpoint
 
 CONNECT, ANSWER = 2.0, 1.5  # seconds
-STATES = {2: "has not come", 3: "has come", 4: "failed"}  # CoordinatedTaskState
 NAME = re.compile(rb"/job:(\w+)/replica:\d+/task:(\d+)/device:")
 
 
@@ -39,7 +39,7 @@ def answers(addresses: Mapping[str, str], seconds: float) -> dict[str, Endpoint]
 
 
 def probe(task: str, address: str) -> Endpoint:
-    """Say how the address of a task answers, within CONNECT + 2 ANSWER seconds; a slow name server comes on top."""
+    """Say how the address of a task answers, within CONNECT + ANSWER seconds; a slow name server comes on top."""
     if not port(address):
         return Endpoint(task, address, NO_PORT)
     try:
@@ -48,16 +48,13 @@ def probe(task: str, address: str) -> Endpoint:
         return Endpoint(task, address, UNKNOWN, error=str(error))
     here = ours(str(resolved[0]))
     try:
-        with socket.create_connection((str(resolved[0]), port(address)), CONNECT) as connection:
-            try:
-                answer, says, server = _greeted(connection)
-            except OSError as error:
-                return Endpoint(task, address, SILENT, here=here, error=str(error))
-            return Endpoint(task, address, answer, says, server, here)
+        socket.create_connection((str(resolved[0]), port(address)), CONNECT).close()
     except ConnectionRefusedError as error:
         return Endpoint(task, address, REFUSED, here=here, error=str(error))
     except OSError as error:
         return Endpoint(task, address, NO_ANSWER, here=here, error=str(error))
+    answer, says, server = _greeted(str(resolved[0]), port(address))
+    return Endpoint(task, address, answer, says, server, here)
 
 
 def ours(ip: str) -> bool:
@@ -70,39 +67,16 @@ def ours(ip: str) -> bool:
     return True
 
 
-def states(address: str, tasks: list[str]) -> Mapping[str, str]:
-    """What a coordination service at that address says of each task; nothing where there is none."""
-    asked = b""
-    for task in tasks:
-        job, _, index = task.rpartition(":")
-        asked += grpc.field(1, grpc.field(1, job.encode()) + grpc.field(2, int(index)))
-    try:
-        with socket.create_connection((host(address), port(address)), CONNECT) as connection:
-            grpc.greet(connection, ANSWER)
-            told = grpc.fields(grpc.call(connection, "/tensorflow.CoordinationService/GetTaskState", asked, ANSWER))
-            return dict(_state(grpc.fields(grpc.message(each))) for each in told.get(1, []))
-    except (OSError, ValueError, LookupError):
-        return {}
-
-
-def _state(of_task: Mapping[int, list[bytes | int]]) -> tuple[str, str]:
-    """The task of a CoordinatedTaskStateInfo, and its state."""
-    task = grpc.fields(grpc.message(of_task[1][0]))
-    job = grpc.message(task[1][0]).decode("utf-8", "replace")
-    return f"{job}:{task.get(2, [0])[0]}", STATES.get(int(of_task.get(2, [0])[0]), "is not known")
-
-
-def _greeted(connection: socket.socket) -> tuple[str, str, str]:
-    """How a server answers HTTP/2, the task that it says it is, and which server: its devices have random numbers."""
-    try:
-        grpc.greet(connection, ANSWER)
-    except TimeoutError:
-        return SILENT, "", ""
-    except ValueError:
-        return OTHER, "", ""
-    try:
-        status = grpc.call(connection, "/tensorflow.WorkerService/GetStatus", b"", ANSWER)
-    except (OSError, ValueError):
-        return GRPC, "", ""
+def _greeted(ip: str, number: int) -> tuple[str, str, str]:
+    """How a server answers gRPC, the task that it says it is, and which server: its devices have random numbers."""
+    options = [("grpc.enable_http_proxy", 0)]  # we look at this address, whatever the environment says
+    with grpc.insecure_channel(f"[{ip}]:{number}" if ":" in ip else f"{ip}:{number}", options) as channel:
+        try:
+            status = channel.unary_unary("/tensorflow.WorkerService/GetStatus")(b"", timeout=ANSWER)
+        except grpc.RpcError as raised:
+            error: Any = raised
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return SILENT, "", ""
+            return OTHER if "failed to connect" in error.details() else GRPC, "", ""
     named = NAME.search(status)
     return GRPC, f"{named[1].decode()}:{named[2].decode()}" if named else "", hashlib.sha256(status).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Processes of this machine that are tasks: who has a TF_CONFIG, and where each stands. Read from /proc, nothing is touched.
+"""Processes of this machine that are tasks: who has a TF_CONFIG, and where each stands. Nothing is touched.
 
 A program may set TF_CONFIG itself (`os.environ[...]`), which /proc/PID/environ does not show: it has what the process was
 started with. Where we may read its memory, the environment is read as it is now, from the C library's `environ`.
@@ -11,48 +11,51 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import struct
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from across._cluster_doctor import config, sockets
+import psutil
+
+from across import _system
+from across._cluster_doctor import config
 from across._cluster_doctor.facts import Frame, Process
 
 VARIABLE = "TF_CONFIG"
 SETTINGS = ("TF_", "KERAS_", "GRPC_", "NCCL_")  # how variables begin that have to be the same in all tasks
-TENSORFLOW = re.compile(r"(/\S*?)/tensorflow/\S*\.(?:so|pyd)\b")
-PYTHON = re.compile(r"/(?:lib)?python(3\.\d+)(?:/|\.so|$)", re.MULTILINE)
+TENSORFLOW = re.compile(r"/tensorflow/\S*\.so\b")
 LONGEST = 1 << 16  # bytes of one variable
-PY_SPY, MOST = 4.0, 16  # seconds for all, processes that it looks at
+PY_SPY, MOST = 4.0, 16  # seconds, processes that it looks at, all at once
 
 
 @dataclass(frozen=True)
 class Task:
     """A process with TensorFlow and a TF_CONFIG."""
 
-    pid: int
+    process: psutil.Process
+    began: float  # seconds of our clock
     config: config.Config
-    maps: str
     settings: Mapping[str, str]
 
 
 def tasks() -> list[Task]:
     """This user's processes that have loaded TensorFlow and have a TF_CONFIG; a fork of such a one for its own data is none."""
     found = {}
-    for pid in sockets.pids():
-        with contextlib.suppress(OSError):
-            if pid == os.getpid() or os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+    for pid in psutil.pids() if _system.linux() else ():
+        with contextlib.suppress(OSError, psutil.Error):
+            process = psutil.Process(pid)
+            if pid == os.getpid() or process.uids().effective != os.geteuid():
                 continue
             maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
             if TENSORFLOW.search(maps) and (text := (variables := environment(pid, maps)).get(VARIABLE)):
                 settings = {key: value for key, value in sorted(variables.items()) if key.startswith(SETTINGS)}
                 settings.pop(VARIABLE)
-                found[pid] = Task(pid, config.read(text), maps, settings)
+                found[pid] = Task(process, process.create_time(), config.read(text), settings)
     return [task for task in found.values() if not _is_part(task, found)]
 
 
@@ -60,50 +63,34 @@ def environment(pid: int, maps: str = "") -> dict[str, str]:
     """The environment of a process: as it is now where we may read that, else as it was started."""
     with contextlib.suppress(OSError, ValueError, struct.error, OverflowError):
         return _now(pid, maps or Path(f"/proc/{pid}/maps").read_text(errors="replace"))
-    with contextlib.suppress(OSError):
-        return _pairs(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        return psutil.Process(pid).environ()
     return {}
 
 
 def examined(found: list[Task], seconds: float) -> list[Process]:
     """Look at each of them for so many seconds."""
-    before, start = [_cpu_time(task.pid) for task in found], time.monotonic()
-    stacks = _stacks([task.pid for task in found][:MOST])
+    start = time.monotonic()
+    for task in found:
+        with contextlib.suppress(psutil.Error):
+            task.process.cpu_percent()  # from here on
+    with ThreadPoolExecutor(MOST) as pool:
+        pids = [task.process.pid for task in found][:MOST]
+        stacks = dict(zip(pids, pool.map(_stack, pids), strict=True))
     time.sleep(max(0.0, seconds - (time.monotonic() - start)))
-    passed = time.monotonic() - start
     examined = []
-    for task, used in zip(found, before, strict=True):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            one = _process(task)
-            cpu = (_cpu_time(task.pid) - used) / passed
-            examined.append(replace(one, cpu=max(0.0, cpu), stack=stacks.get(task.pid, ())))
+    for task in found:
+        with contextlib.suppress(OSError, psutil.Error):
+            examined.append(_process(task, stacks.get(task.process.pid, ())))
     return examined
 
 
-def _stacks(pids: list[int]) -> dict[int, tuple[Frame, ...]]:
-    """Where the main thread of each Python process stands, by py-spy if it is here; it stops nobody (--nonblocking)."""
-    py_spy, until, found = shutil.which("py-spy"), time.monotonic() + PY_SPY, {}
-    if not py_spy:
-        return {}
-    command = [py_spy, "dump", "--nonblocking", "--json", "--full-filenames", "--pid"]
-    with contextlib.ExitStack() as ended:
-        running = {pid: ended.enter_context(_Quiet([*command, str(pid)])) for pid in pids}
-        for pid, one in running.items():
-            with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
-                told, _ = one.communicate(timeout=max(0.1, until - time.monotonic()))
-                found[pid] = of_main_thread(json.loads(told))
-    return found
-
-
-class _Quiet(subprocess.Popen[str]):
-    """A program whose words we read, and that ends with the block."""
-
-    def __init__(self, command: list[str]) -> None:
-        super().__init__(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def __exit__(self, *how: Any) -> None:
-        self.kill()
-        super().__exit__(*how)
+def _stack(pid: int) -> tuple[Frame, ...]:
+    """Where the main thread of a Python process stands, by py-spy if it is here; it stops nobody (--nonblocking)."""
+    command = ["py-spy", "dump", "--nonblocking", "--json", "--full-filenames", "--pid", str(pid)]
+    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+        return of_main_thread(json.loads(subprocess.run(command, capture_output=True, timeout=PY_SPY).stdout))
+    return ()
 
 
 def of_main_thread(threads: list[Any]) -> tuple[Frame, ...]:
@@ -116,87 +103,45 @@ def of_main_thread(threads: list[Any]) -> tuple[Frame, ...]:
 
 def name(pid: int) -> str:
     """A program as it was started, in short."""
-    with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        text = " ".join([words[0].rpartition("/")[2], *words[1:]]).strip()
+    with contextlib.suppress(psutil.Error):
+        program, *words = psutil.Process(pid).cmdline() or [""]
+        text = " ".join([program.rpartition("/")[2], *words]).strip()
         return text if len(text) <= 40 else text[:37] + "..."
     return "a program"
 
 
-def began(pid: int) -> float:
-    """When a process began, in seconds of our clock; 0.0 where that cannot be told."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        boot = re.search(r"^btime (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)
-        return (int(boot[1]) if boot else 0) + int(_stat(pid)[19]) / os.sysconf("SC_CLK_TCK")
-    return 0.0
-
-
-def _process(task: Task) -> Process:
-    pid, proc = task.pid, Path(f"/proc/{task.pid}")
-    status = dict(line.split(":\t", 1) for line in (proc / "status").read_text().splitlines() if ":\t" in line)
-    held = sockets.inodes(pid)
-    own = [each for each in sockets.tcp(pid) if each.inode in held]
-    limit = re.search(r"^Max file size\s+(\d+)", (proc / "limits").read_text(), re.MULTILINE)
-    waits_in = folder = ""
+def _process(task: Task, stack: tuple[Frame, ...]) -> Process:
+    process, waits_in = task.process, ""
     with contextlib.suppress(OSError):
-        waits_in = (proc / "wchan").read_text()
-    with contextlib.suppress(OSError):
-        folder = os.readlink(proc / "cwd")
+        waits_in = Path(f"/proc/{process.pid}/wchan").read_text()
+    own = process.net_connections("tcp")
     return Process(
-        pid,
+        process.pid,
         task.config,
-        status["State"][0],
+        process.status(),
+        process.cpu_percent() / 100,
         waits_in="" if waits_in == "0" else waits_in,
-        threads=int(status["Threads"]),
-        python=_first(PYTHON, task.maps),
-        tensorflow=tensorflow_version(task.maps),
-        listens=tuple(sorted({each.port for each in own if each.state == "LISTEN"})),
-        peers={each.peer: each.state for each in own if each.state in ("SYN_SENT", "ESTABLISHED", "CLOSE_WAIT")},
-        folder=folder,
-        file_limit=int(limit[1]) if limit else None,
+        stack=stack,
+        listens=tuple(sorted({each.laddr.port for each in own if each.status == psutil.CONN_LISTEN})),
+        peers={_address(*each.raddr): each.status for each in own if each.raddr},
         settings=task.settings,
     )
 
 
-def tensorflow_version(maps: str) -> str:
-    """The version of the TensorFlow of which a process has loaded a library, by what pip noted beside it."""
-    for folder in dict.fromkeys(found[1] for found in TENSORFLOW.finditer(maps)):
-        for noted in sorted(Path(folder).glob("tensorflow*.dist-info")):
-            if found := re.fullmatch(r"tensorflow(?:_\w+)?-(\d[^-]*)\.dist-info", noted.name):
-                return found[1]
-    return ""
+def _address(ip: str, port: int) -> str:
+    """An address as people write it; of IPv6 for IPv4 as IPv4."""
+    ip = ip.removeprefix("::ffff:")
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _is_part(task: Task, among: dict[int, Task]) -> bool:
     """Whether a process is a helper of another one, as those of `multiprocessing`: its child, that was told the same."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        parent = among.get(int(_stat(task.pid)[1]))
+    with contextlib.suppress(psutil.Error):
+        parent = among.get(task.process.ppid())
         if parent is not None and parent.config == task.config:
-            command = Path(f"/proc/{task.pid}/cmdline").read_bytes()
-            return b"multiprocessing" in command or command == Path(f"/proc/{parent.pid}/cmdline").read_bytes()
+            command = task.process.cmdline()
+            return "multiprocessing" in " ".join(command) or command == parent.process.cmdline()
     return False
-
-
-def _stat(pid: int) -> list[str]:
-    """/proc/PID/stat from the third field on: the state."""
-    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-
-
-def _cpu_time(pid: int) -> float:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = _stat(pid)
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return found[1] if found else ""
-
-
-def _pairs(variables: list[bytes]) -> dict[str, str]:
-    pairs = (each.decode("utf-8", "replace").partition("=") for each in variables if each)
-    return {key: value for key, _, value in pairs}
 
 
 def _now(pid: int, maps: str) -> dict[str, str]:
@@ -209,7 +154,8 @@ def _now(pid: int, maps: str) -> dict[str, str]:
         pointers, variables = _word(memory, start + offset), []
         while text := _word(memory, pointers + 8 * len(variables)):
             variables.append(_string(memory, text))
-    return _pairs(variables)
+    pairs = (each.decode("utf-8", "replace").partition("=") for each in variables)
+    return {key: value for key, _, value in pairs}
 
 
 def _symbol(maps: str) -> tuple[str, int]:

@@ -1,21 +1,37 @@
-"""What was found, as at most 20 lines for the terminal, or as one JSON object."""
+"""What `across doctor --cluster` says: at most 20 lines for the terminal, or one JSON object."""
 
 from __future__ import annotations
 
 import dataclasses
+import json as text
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from across._cluster_doctor import rules_of_programs
+from across._cluster_doctor import gathering, processes, rules, rules_of_programs
 from across._cluster_doctor.facts import GRPC, Endpoint, Facts, Finding, Process
-from across._cluster_doctor.meeting import Meeting
 
 TASKS, CAUSES = 6, 2  # that are shown whole
-STATES = {"R": "runs", "D": "waits for a disk", "T": "is stopped", "t": "is stopped", "Z": "has ended"}
+STATES = {"running": "runs", "disk-sleep": "waits for a disk", "stopped": "is stopped", "tracing-stop": "is stopped"}
+
+
+def look(pid: int | None, folder: Path | None, json: bool) -> int:
+    """Say why the cluster's job hangs, as seen from here; return the exit code: 1 where something was found.
+
+    Raises gathering.NoCluster.
+    """
+    facts = gathering.gather(os.environ.get(processes.VARIABLE), pid, folder)
+    found = rules.diagnose(facts)
+    if json:
+        print(text.dumps(as_json(facts, found), indent=2))
+    else:
+        Console().print(rendered(facts, found))
+    return int(bool(found))
 
 
 def rendered(facts: Facts, found: Sequence[Finding]) -> RenderableType:
@@ -33,28 +49,6 @@ def rendered(facts: Facts, found: Sequence[Finding]) -> RenderableType:
     return Group(*lines)
 
 
-def rendered_meeting(seen: Meeting, found: Sequence[Finding]) -> RenderableType:
-    """Who met whom, and the causes."""
-    table = Table(
-        *("task", "host", "TensorFlow", "Python", "clock", "we reach it", "it reaches us"),
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )
-    own = seen.own
-    _row(table, own.task, own.host, own.versions["TensorFlow"], own.versions["Python"], "ours", "-", "-")
-    shown = sorted(seen.others.items(), key=lambda item: item[1].reached and item[1].heard)[:TASKS]
-    for task, met in shown:
-        versions = met.card.versions if met.card else {}
-        clock = f"{met.offset:+.2f} s" if met.reached else "?"
-        ways = ["yes" if way else "no" for way in (met.reached, met.heard)]
-        host = met.card.host if met.card else "?"
-        _row(table, task, host, versions.get("TensorFlow", "?"), versions.get("Python", "?"), clock, *ways)
-    if len(seen.others) > len(shown):
-        _row(table, f"and {len(seen.others) - len(shown)} more")
-    return Group(table, causes(found) if found else Text("All have met, both ways, and agree.", style="bold green"))
-
-
 def causes(found: Sequence[Finding]) -> RenderableType:
     """The causes with their mends, the likeliest first."""
     lines: list[RenderableType] = []
@@ -67,28 +61,18 @@ def causes(found: Sequence[Finding]) -> RenderableType:
     return Group(*lines)
 
 
-def plain(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The causes as plain values."""
-    return [dataclasses.asdict(each) for each in found]
-
-
-def meeting_as_json(seen: Meeting, found: Sequence[Finding]) -> dict[str, Any]:
-    """A meeting and what it shows as plain values."""
-    return {"findings": plain(found), "meeting": dataclasses.asdict(seen)}
-
-
 def nothing(facts: Facts) -> str:
     """What to say where nothing was found."""
     busy = [one.task for one in facts.processes if one.cpu > rules_of_programs.BUSY]
     if busy:
         return f"Nothing found; {', '.join(busy)} compute{'s' * (len(busy) == 1)}: slow, not hung?"
-    return "Nothing found from this machine. Run it on the others, or --meet on all."
+    return "Nothing found from this machine. Run it on the others."
 
 
 def as_json(facts: Facts, found: Sequence[Finding]) -> dict[str, Any]:
     """All of it as plain values; of logs the last lines."""
     told = dataclasses.asdict(dataclasses.replace(facts, logs=tuple(_cut(facts))))
-    return {"findings": plain(found), "facts": told}
+    return {"findings": [dataclasses.asdict(each) for each in found], "facts": told}
 
 
 def _row(table: Table, *cells: str) -> None:

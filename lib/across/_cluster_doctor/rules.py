@@ -26,7 +26,6 @@ RULES: tuple[Rule, ...] = (
     rules_of_addresses.silent,
     rules_of_programs.clock,
     rules_of_programs.stands,
-    rules_of_addresses.not_come,
     rules_of_programs.settings,
     rules_of_addresses.nothing,
 )
@@ -37,7 +36,6 @@ FOLLOW = {
     "collectives",
     "silent",
     "stands",
-    "not come",
     "settings",
 }  # what another cause may bring about
 

@@ -137,13 +137,12 @@ def gone(facts: Facts) -> Iterator[Finding]:
     missing = list(facts.endpoints) if facts.over and lost else facts.gone
     for each in [each for each in missing if each.task not in lost] or missing:
         by = " and ".join(sorted(lost - {each.task}))
-        died = f"It has died: {by} lost the connection to it" if by else "It has died"
-        known = by or facts.states.get(each.task) in ("has come", "failed")
+        died = f"It has died: {by} lost the connection to it"
         unknown = f"It was not started, or has ended, or this TF_CONFIG's port is wrong: compare {each.task}'s"
         where = "" if each.here else " on that machine"
         refuses = f"{each.address} refuses, no program listens there{where}"
         at = refuses if each.answer == REFUSED else f"no TensorFlow answers at {each.address}, which {each.answer}"
-        says = f"{each.task} is missing: {at}. {died if known else unknown}."
+        says = f"{each.task} is missing: {at}. {died if by else unknown}."
         mend = f"Start {each.task} (again), and then whoever lost it; its log says why it ended."
         yield Finding("gone", says, mend, each.task, tuple(facts.config.addresses))
 
@@ -174,8 +173,7 @@ def unreachable(facts: Facts) -> Iterator[Finding]:
             also = [one.task for one in facts.processes if one.peers.get(each.address) == "SYN_SENT"]
             waits = f"; {' and '.join(also)} wait{'s' * (len(also) == 1)} for it, too" if also else ""
             says = f"{each.task}: nothing comes back from {each.address}{waits}. A firewall drops it, or the machine is off."
-            looks = "`uv run across doctor --cluster --meet` on each shows which way is shut"
-            mend = f"Let port {port(each.address)} in there; {looks}."
+            mend = f"Let port {port(each.address)} in there; `nc -vz HOST PORT` on each shows which way is shut."
             yield Finding("no answer", says, mend, each.task)
 
 
@@ -187,13 +185,6 @@ def silent(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "silent", says, f"Look at {_named(each.listeners) or 'the program'} on that machine.", each.task
             )
-
-
-def not_come(facts: Facts) -> Iterator[Finding]:
-    """Is there a task that the leader has never seen?"""
-    for task, state in facts.states.items():
-        if state != "has come":
-            yield Finding("not come", f"{task} {state}, says the coordination service.", f"Look at {task}'s log.", task)
 
 
 def _ports(log: Log) -> set[int]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import psutil
+
 from across._cluster_doctor import logs, words
 from across._cluster_doctor.facts import Facts, Finding, Frame, Process
 
 IDLE, BUSY = 0.05, 0.5  # processors: below the first a program waits, above the second it computes
-FULL = 16 << 20  # bytes that are left in a folder that counts as full
-OFF = 10.0  # seconds by which a file's time counts as off
 TRAINS = ("chief", "worker")  # the jobs that step together
 VERSION = re.compile(r"\b(TensorFlow|Keras|Python)(?: version)?:? v?(\d+\.\d+\.\w+)")
 LIBRARY = re.compile(r"/site-packages/|/dist-packages/|/lib/python3|^<frozen|/across/_process/|__autograph_generated")
@@ -25,24 +25,17 @@ INSIDE = "Inside of one `tf.function` the order of collectives may differ: look 
 def stopped(facts: Facts) -> Iterator[Finding]:
     """Is a process stopped?"""
     for one in facts.processes:
-        if one.state in "Tt":
+        if one.state in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
             says = f"{one.task} (process {one.pid}) is stopped, by SIGSTOP, Ctrl-Z or a debugger: it lives, and does nothing."
             mend = f"`kill -CONT {one.pid}`, or end it and start all again."
             yield Finding("stopped", says, mend, one.task, tuple(facts.config.addresses))
 
 
 def versions(facts: Facts) -> Iterator[Finding]:
-    """Have tasks different versions, by what they print, or else have loaded?"""
-    keras = {one.task: one.settings.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true") for one in facts.processes}
-    loaded = {
-        "TensorFlow": {one.task: one.tensorflow for one in facts.processes},
-        "Python": {one.task: one.python for one in facts.processes},
-        "Keras": {task: "2" if legacy else "3" for task, legacy in keras.items()},
-    }
-    for what, by_task in loaded.items():
+    """Have tasks different versions, by what they print?"""
+    for what in ("TensorFlow", "Python", "Keras"):
         lines = ((log.task, line) for log in facts.logs if log.task for line in log.lines)
-        printed = {task: found[2] for task, line in lines for found in VERSION.finditer(line) if found[1] == what}
-        known = printed if len(printed) > 1 else {task: version for task, version in by_task.items() if version}
+        known = {task: found[2] for task, line in lines for found in VERSION.finditer(line) if found[1] == what}
         if len(set(known.values())) > 1:
             odd = min(reversed(sorted(known)), key=lambda task: list(known.values()).count(known[task]))
             told = ", ".join(f"{task} {known[task]}" for task in sorted(known))
@@ -52,15 +45,11 @@ def versions(facts: Facts) -> Iterator[Finding]:
 
 def disk(facts: Facts) -> Iterator[Finding]:
     """Is a disk full?"""
-    full = [folder for folder in facts.folders if folder.free < FULL]
-    left = f" {full[0].path} has {_bytes(full[0].free)} left." if full else ""
     for log in facts.logs:
         for told in words.full(log.lines):
-            says = f"{log.task or log.path} could not write: “{told}”.{left}"
+            says = f"{log.task or log.path} could not write: “{told}”."
             yield Finding("full disk", says, ROOM, log.task, tuple(facts.config.addresses))
             return
-    if full:
-        yield Finding("full disk", f"A disk is full.{left}", ROOM)
 
 
 def nan(facts: Facts) -> Iterator[Finding]:
@@ -137,10 +126,6 @@ def clock(facts: Facts) -> Iterator[Finding]:
             how = f"was set back by {-off:.0f} s while it ran" if off < 0 else f"is {off:.0f} s ahead"
             says = f"The clock of {log.task or log.path} {how}, as the times in its log show."
             yield Finding("clock", says, CLOCK, log.task)
-    for folder in facts.folders:
-        if folder.ahead > OFF:
-            says = f"{folder.path}/{folder.newest} was written {folder.ahead:.0f} s ahead of this machine's clock."
-            yield Finding("clock", says, CLOCK)
 
 
 def stands(facts: Facts) -> Iterator[Finding]:
@@ -171,7 +156,7 @@ def stands(facts: Facts) -> Iterator[Finding]:
 def settings(facts: Facts) -> Iterator[Finding]:
     """Have tasks of one job different settings?"""
     trainers = [one for one in facts.processes if one.task.partition(":")[0] in TRAINS]
-    for name in sorted({name for one in trainers for name in one.settings} - {"TF_USE_LEGACY_KERAS"}):
+    for name in sorted({name for one in trainers for name in one.settings}):
         values = {one.task: one.settings.get(name, "not set") for one in trainers}
         if len(set(values.values())) > 1:
             told = ", ".join(f"{task} {value}" for task, value in values.items())
@@ -202,7 +187,3 @@ def _lines(facts: Facts) -> str:
 
 def _names(of: Sequence[Process]) -> str:
     return " and ".join(one.task for one in of)
-
-
-def _bytes(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count / 1024:.0f} KiB"

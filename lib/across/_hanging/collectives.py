@@ -82,9 +82,9 @@ def _logs_a_norm(here: Here) -> None:
             here.say(f"step {step}: norm {_told(norm(tf.ones([]))[0])}")
 
 
-def differ(ground: Ground, count: int = 2) -> Sequence[Task]:
+def differ(ground: Ground) -> Sequence[Task]:
     """Workers of which one calls one collective more."""
-    return _workers(ground, count, _logs_a_norm, odd=0)
+    return _workers(ground, 2, _logs_a_norm, odd=0)
 
 
 def _in_its_own_order(here: Here) -> None:
@@ -99,9 +99,9 @@ def _in_its_own_order(here: Here) -> None:
         here.say(f"step {step}: sums {', '.join(map(_told, add(*(gradients[name] for name in names))))}")
 
 
-def order(ground: Ground, count: int = 3) -> Sequence[Task]:
+def order(ground: Ground) -> Sequence[Task]:
     """Workers of which one calls its collectives in another order."""
-    return _workers(ground, count, _in_its_own_order)
+    return _workers(ground, 3, _in_its_own_order)
 
 
 def wrong_port(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
@@ -121,12 +121,12 @@ def taken_port(ground: Ground, count: int = 2, odd: int = -1) -> Sequence[Task]:
     return [Task(f"worker:{index}", in_step, spec) for index in range(count)]
 
 
-def firewall(ground: Ground, count: int = 2) -> Sequence[Task]:
+def firewall(ground: Ground) -> Sequence[Task]:
     """The last reaches the others, and nothing that is sent to its address is answered.
 
     A socket whose queue is full stands before its server: the system drops each new connection, as a firewall does.
     """
-    tasks = _workers(ground, count, in_step)
+    tasks = _workers(ground, 2, in_step)
     host, _, port = tasks[-1].spec["worker"][-1].rpartition(":")
     wall = socket.socket()
     wall.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -217,6 +217,6 @@ def _model(here: Here) -> None:
     here.say(f"has {len(model.weights)} weights")
 
 
-def versions(ground: Ground, count: int = 2) -> Sequence[Task]:
+def versions(ground: Ground) -> Sequence[Task]:
     """Workers of which one has another version."""
-    return _workers(ground, count, _model)
+    return _workers(ground, 2, _model)

@@ -12,19 +12,18 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000  # <linux/sched.h>
 RLIMIT_FSIZE = 1  # <sys/resource.h>, of Linux and macOS
 
 
-def small(folder: str, size: int) -> str:
-    """Let `folder` have room for `size` bytes, in this process that has one thread; which way, in words.
+def small(folder: str, size: int) -> None:
+    """Let `folder` have room for `size` bytes, in this process that has one thread.
 
     A file system in memory, mounted in a namespace of this process. Where that may not be, a limit of each file's size,
     with another error: EFBIG in place of ENOSPC.
     """
     if _system.linux() and _mounted(folder, size):
-        return f"a file system of {size} bytes in memory"
+        return
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     ctypes.CDLL(None).setrlimit(
         RLIMIT_FSIZE, (ctypes.c_uint64 * 2)(size // 2, size // 2)
     )  # Windows has no module of it
-    return f"SIMULATED, no file may have more than {size // 2} bytes"
 
 
 def _mounted(folder: str, size: int) -> bool:

@@ -159,10 +159,10 @@ class Run:
 
 
 @contextlib.contextmanager
-def running(lay: Lay, cold: bool = False) -> Iterator[Run]:
-    """Start the tasks. `cold`: each as a new interpreter, whose TF_CONFIG is in its /proc/PID/environ; seconds later."""
+def running(lay: Lay) -> Iterator[Run]:
+    """Start the tasks."""
     held: list[socket.socket] = []
-    server = fresh.server_path(time.monotonic() + STARTS, cold, loud=True)
+    server = fresh.server_path(time.monotonic() + STARTS, cold=False, loud=True)
     try:
         with (
             supervision.Group(server and os.path.dirname(server)) as group,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 import os
 import sys
 import threading
@@ -57,32 +56,6 @@ def _launched() -> warm.ForkServer:
     return _server
 
 
-class ForkedKernel:
-    """A forked kernel in the shape of the Popen that LocalProvisioner looks after."""
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, child: warm.Child) -> None:
-        self.child = child
-        self.pid = child.pid
-
-    def poll(self) -> int | None:
-        """The exit code, negative for a signal, or None while it runs."""
-        if not self.child.alive():
-            self.child.connection.close()
-        return self.child.returncode
-
-    def wait(self) -> int:
-        """The exit code, once there is one."""
-        return self.child.wait(None)
-
-    def send_signal(self, number: int) -> None:
-        """Signal the kernel if it still runs."""
-        if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-
 class WarmProvisioner(LocalProvisioner):
     """Launches a kernel by a fork where that gives the same kernel, and as LocalProvisioner does elsewhere."""
 
@@ -96,7 +69,7 @@ class WarmProvisioner(LocalProvisioner):
         self.cwd = kwargs.get("cwd") or os.getcwd()
         return self.connection_info
 
-    def _fork(self, cmd: list[str], kwargs: dict[str, Any]) -> ForkedKernel | None:
+    def _fork(self, cmd: list[str], kwargs: dict[str, Any]) -> warm.Child | None:
         """A forked kernel, or None where it has to start cold."""
         argv = kernel_arguments(cmd)
         streams = [_descriptor(kwargs.get(name), fd) for name, fd in (("stdout", 1), ("stderr", 2))]
@@ -105,7 +78,7 @@ class WarmProvisioner(LocalProvisioner):
             return None
         try:
             message = {"argv": argv, "cwd": os.fspath(kwargs.get("cwd") or os.getcwd()), "env": env}
-            return ForkedKernel(warm.request(_socket(), message, streams))  # type: ignore[arg-type]
+            return warm.request(_socket(), message, streams)  # type: ignore[arg-type]
         except (warm.ServerError, ValueError, OSError) as error:
             self.log.warning("no warm kernel, starting a cold one: %s", error)
             return None

@@ -12,9 +12,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -51,6 +52,8 @@ def stderr_aside() -> Iterator[None]:
 
 
 class _Finder(MetaPathFinder):
+    """Finds TensorFlow's own loader, to be run with stderr aside; afterwards it and `sys.meta_path` are as without us."""
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -59,24 +62,14 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader, self)
+        loader: Any = spec.loader
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module  # what is left is its class's own
+            with contextlib.suppress(ValueError):
+                sys.meta_path.remove(self)
+            with stderr_aside():
+                loader.exec_module(module)
+
+        loader.exec_module = exec_module
         return spec
-
-
-class _Loader(Loader):
-    """TensorFlow's own loader, run with stderr aside; afterwards the module and `sys.meta_path` are as without us."""
-
-    def __init__(self, real: Loader, finder: _Finder) -> None:
-        self.real = real
-        self.finder = finder
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.real.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self.real
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self.finder)
-        with stderr_aside():
-            self.real.exec_module(module)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,14 +37,14 @@ def alone() -> Trained:
     return [*map(float, kernel.ravel()), *map(float, bias)], float(np.mean(losses))
 
 
-def trained(strategy: str, way: str, index: int = 0, ports: tuple[int, ...] = ()) -> Trained:
+def trained(strategy: str, way: str, index: int = 0, addresses: Sequence[str] = ()) -> Trained:
     """Train in this process, which is worker `index` where there are several. Raises whatever TensorFlow does."""
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
     if way == "Estimator":  # the table's third row: the module is asked for, as the source's program does
-        return tf.estimator.RunConfig(train_distribute=STRATEGIES[strategy](index, ports))
-    made = STRATEGIES[strategy](index, ports)
+        return tf.estimator.RunConfig(train_distribute=STRATEGIES[strategy](index, addresses))
+    made = STRATEGIES[strategy](index, addresses)
     if way == "Keras fit":
         return _fit(made, tf.keras)
     if way == "Keras 2 fit":
@@ -55,34 +54,25 @@ def trained(strategy: str, way: str, index: int = 0, ports: tuple[int, ...] = ()
     return _coordinated(made) if strategy == "ParameterServer" else _loop(made)
 
 
-def free_ports(count: int) -> tuple[int, ...]:
-    """Ports of this machine that nobody listens at now."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = tuple(each.getsockname()[1] for each in listeners)
-    for each in listeners:
-        each.close()
-    return found
-
-
-def _mirrored(index: int, ports: tuple[int, ...]) -> Any:
+def _mirrored(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
     return tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
 
 
-def _central(index: int, ports: tuple[int, ...]) -> Any:
+def _central(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
     return tf.distribute.experimental.CentralStorageStrategy(["/CPU:0", "/CPU:1"], parameter_device="/CPU:0")
 
 
-def _one(index: int, ports: tuple[int, ...]) -> Any:
+def _one(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
     return tf.distribute.OneDeviceStrategy("/CPU:0")
 
 
-def _tpu(index: int, ports: tuple[int, ...]) -> Any:
+def _tpu(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver()  # finds the TPU that this machine has, if it has one
@@ -91,18 +81,17 @@ def _tpu(index: int, ports: tuple[int, ...]) -> Any:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _workers(index: int, ports: tuple[int, ...]) -> Any:
+def _workers(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    cluster = {"worker": addresses}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _servers(index: int, ports: tuple[int, ...]) -> Any:
+def _servers(index: int, addresses: Sequence[str]) -> Any:
     import tensorflow as tf
 
-    addresses = [f"127.0.0.1:{port}" for port in ports]
     spec = tf.train.ClusterSpec({"ps": addresses[:1], "worker": addresses[1:2]})
     for job in ("ps", "worker"):  # in this process: what they use is seen by who watches it
         tf.distribute.Server(spec, job_name=job, task_index=0, protocol="grpc")
@@ -110,7 +99,7 @@ def _servers(index: int, ports: tuple[int, ...]) -> Any:
     return tf.distribute.ParameterServerStrategy(resolver)
 
 
-STRATEGIES: dict[str, Callable[[int, tuple[int, ...]], Any]] = {
+STRATEGIES: dict[str, Callable[[int, Sequence[str]], Any]] = {
     "Mirrored": _mirrored,
     "TPU": _tpu,
     "MultiWorkerMirrored": _workers,

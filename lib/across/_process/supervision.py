@@ -26,7 +26,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from across import _system
 from across._process import warm
@@ -36,24 +36,6 @@ KEPT = 1 << 16  # bytes before a cut that are kept
 LOOK = 0.05  # seconds between two looks at what members print
 
 
-class Process(Protocol):
-    """A child process, however it was started."""
-
-    pid: int
-
-    def poll(self) -> int | None:
-        """Return the exit code, negative for a signal, or None while it runs."""
-
-    def fileno(self) -> int | None:
-        """Return a file descriptor that becomes readable when it ends, if there is one."""
-
-    def kill(self) -> None:
-        """Kill it and what it started, without waiting."""
-
-    def close(self) -> None:
-        """Kill it and what it started, and reap it."""
-
-
 class Log:
     """What one process prints to one stream, in a file."""
 
@@ -61,9 +43,7 @@ class Log:
         self.path = path
         self.path.touch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._before_cut = ""  # the end of what was cut away
-        self._unread = ""  # of it
-        self._read = 0  # bytes that `new` has read since the last cut
+        self._read = 0  # where in the file `new` has come to
 
     def open(self) -> int:
         """Return a file descriptor that appends to it."""
@@ -75,34 +55,35 @@ class Log:
             file.seek(self._read)
             data = file.read()
         self._read += len(data)
-        unread, self._unread = self._unread, ""
-        return unread + self._decoder.decode(data)
+        return self._decoder.decode(data)
 
     def text(self) -> str:
         """Return all of it or, where the file was cut, the end."""
-        return self._before_cut + self.path.read_bytes().decode("utf-8", "replace")
+        return self.path.read_bytes().decode("utf-8", "replace")
 
     def cut(self) -> None:
         """Cut the file if it is longer than LOG."""
         if self.path.stat().st_size <= LOG:
             return
         with contextlib.suppress(OSError):  # Windows lets nobody cut an open file
+            notice = f"\n(all but the end of {LOG >> 20} MiB was dropped here)\n".encode()
             with open(self.path, "r+b") as file:
                 first_kept = file.seek(-KEPT, os.SEEK_END)
                 kept = file.read()
-                file.truncate(0)
-            notice = f"\n(all but the end of {LOG >> 20} MiB was dropped here)\n"
-            self._before_cut = notice + kept.decode("utf-8", "replace")
-            already_read = max(0, self._read - first_kept)
-            self._unread = (notice if self._read < first_kept else "") + kept[already_read:].decode("utf-8", "replace")
-            self._decoder.reset()
-            self._read = 0
+                file.seek(0)
+                file.write(notice + kept)
+                file.truncate()  # who writes it goes on at its end
+            if self._read < first_kept:
+                self._decoder.reset()
+                self._read = 0
+            else:
+                self._read += len(notice) - first_kept
 
 
 class Member:
     """One process of a group."""
 
-    def __init__(self, name: str, process: Process, stdout: Log, stderr: Log) -> None:
+    def __init__(self, name: str, process: warm.Child | _Spawned, stdout: Log, stderr: Log) -> None:
         self.name = name
         self.process = process
         self.stdout = stdout
@@ -142,7 +123,7 @@ class Group:
         """
         return self._start(name, lambda *streams: _Spawned(command, env, *streams))
 
-    def _start(self, name: str, start: Callable[[int, int], Process]) -> Member:
+    def _start(self, name: str, start: Callable[[int, int], warm.Child | _Spawned]) -> Member:
         number = len(self.members)
         logs = [Log(Path(self.folder, f"{number}.{stream}")) for stream in ("stdout", "stderr")]
         with uninterrupted(), contextlib.ExitStack() as opened:
@@ -258,7 +239,7 @@ def _bound() -> list[str]:
 
 
 class _Spawned:
-    """A new program, in a process group of its own."""
+    """A new program, in a process group of its own: to a group what a `warm.Child` is."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int) -> None:
         self.process = subprocess.Popen(

@@ -38,7 +38,9 @@ def available() -> bool:
 
 
 class Child:
-    """A forked child, seen from the process that asked for it."""
+    """A forked child, seen from the process that asked for it, which may look after it as after a Popen."""
+
+    stdin = stdout = stderr = None
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection = connection
@@ -67,7 +69,7 @@ class Child:
         self.returncode = message["exit"]
         return None
 
-    def wait(self, timeout: float | None) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         """Return the exit code (negative: the signal), dropping messages. Raises TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
@@ -89,6 +91,12 @@ class Child:
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when the child sends or ends."""
         return self.connection.fileno()
+
+    def send_signal(self, number: int) -> None:
+        """Signal the child if it still runs."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill the child's process group if it is alive, without waiting."""
