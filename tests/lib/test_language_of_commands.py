@@ -89,7 +89,6 @@ def test_what_runs_in_jupyterlab_is_given_its_words(language: str, course: Path)
     server = SimpleNamespace(
         web_app=SimpleNamespace(settings={"base_url": "/"}, add_handlers=lambda _, found: said.extend(found)),
         root_dir=str(course),
-        event_logger=SimpleNamespace(add_listener=lambda **_: None),
     )
     validating._load_jupyter_server_extension(server)
     given = server.web_app.settings.get("page_config_data", {}).get("acrossWords", "{}")

@@ -58,18 +58,6 @@ def forget(notebook: Path) -> None:
         kept.forget(kind, notebook)
 
 
-def follow(old: Path, new: Path) -> None:
-    """A notebook was renamed: what was kept of it is now kept of it under the new name.
-
-    What is kept there already is of an older file, or of this one before it was renamed back: the newer goes first.
-    """
-    for kind in KINDS:
-        with kept.alone(kind, new):
-            if found := kept.read(kind, old):
-                kept.write(kind, new, kept.read(kind, new) | found)
-        kept.forget(kind, old)
-
-
 def notice() -> None:
     """Forget what was kept of every notebook here that is blank and was written later. Raises chapters.NoSuchChapter."""
     for name in chapters.names():
