@@ -78,7 +78,7 @@ def test_the_output_holds_its_data_a_picture_a_sentence_and_a_table_without_any_
     assert "seconds: twice 80, a &lt;part&gt; 2.5; devices 4, MB 10" in without
     assert re.findall(r"<td[^>]*>([^<]*)", without) == ["2", "40", "5", "4", "80", "2.5", "8", "160", "1.25"]
     assert found.start.alt in html.unescape(without)
-    assert "http" not in hands._script()
+    assert "http" not in hands.SCRIPT.read_text()
 
 
 def told(found: hands.Hands) -> list[str | None]:

@@ -62,7 +62,8 @@ def render(
 
 def say(line: str, *values: object, language: str = "") -> Markup:
     """A line of the page in a language, this process's by default, which is HTML; what stands in its places is text."""
-    return Markup(catalogue.on_page(line, *map(escape, values), language=language or catalogue.current()))
+    found = catalogue.page(language or catalogue.current()).get(line, line)
+    return Markup(found.format(*map(escape, values)))
 
 
 class Handler(JupyterHandler):
