@@ -116,11 +116,9 @@ def test_a_command_in_a_message_can_be_pasted():
     assert found == []
 
 
-def test_without_a_wish_the_next_free_port_is_used(taken: int, monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setattr(lab, "PORT", taken)
-    port = lab.free_port()
-    assert port > taken
-    assert capsys.readouterr().out == f"across lab: port {taken} is taken; using {port}.\n"
+def test_without_a_wish_jupyter_takes_the_next_free_port():
+    assert {"--ServerApp.port=8888", "--ServerApp.port_retries=50"} <= set(lab.arguments(Path(), False, None))
+    assert {"--ServerApp.port=8889", "--ServerApp.port_retries=0"} <= set(lab.arguments(Path(), False, 8889))
 
 
 @pytest.mark.parametrize(

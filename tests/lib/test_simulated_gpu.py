@@ -15,7 +15,7 @@ from processes import across, in_a_fresh_process
 
 from across import _system, clusters, devices, doctor, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
-from across._jupyter import gpus_ahead, machine
+from across._jupyter import headless, lab, machine
 
 MIB = 1 << 20
 TWO = {devices.GPUS: "2"}
@@ -494,11 +494,11 @@ def test_the_command_builds_it_ahead_and_says_in_a_line_why_it_cannot(elsewhere:
 
 @needs
 def test_lab_asks_for_them_and_goes_on_where_there_can_be_none(built: Path, monkeypatch: pytest.MonkeyPatch):
-    assert gpus_ahead.ask_for(2) == "across lab: kernels have 2 simulated GPUs where TensorFlow finds no real one."
+    assert lab.simulate(2) == "kernels have 2 simulated GPUs where TensorFlow finds no real one."
     assert os.environ[devices.GPUS] == "2"
     monkeypatch.delenv(devices.GPUS)
     monkeypatch.setattr(building, "WRITTEN_FOR", "1.0")
-    assert "it is written for TensorFlow 1.0" in gpus_ahead.ask_for(2)
+    assert "it is written for TensorFlow 1.0" in lab.simulate(2)
     assert devices.GPUS not in os.environ
 
 
@@ -509,7 +509,7 @@ def test_a_run_builds_ahead_what_its_notebook_asks_for_and_nothing_for_others(
     monkeypatch.setattr(building, "build", lambda: asked.append(tmp_path) or tmp_path)
     for source, times in (("D = devices.gpus_or_cpus(4)", 1), ("devices.gpus(2)", 2), ("devices.here()", 2)):
         (tmp_path / "a.ipynb").write_text(source)
-        gpus_ahead.build_for(tmp_path / "a.ipynb")
+        headless.build_ahead(tmp_path / "a.ipynb")
         assert len(asked) == times
 
 
