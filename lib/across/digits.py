@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Digits", "load", "write_records"]
-
 _HERE = Path(__file__).with_name("digits_8x8.npz")
 _TRAIN = 1_500  # of 1,797
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
-__all__ = ["draw", "play", "walk"]
-
 Message = tuple[int, int, int]  # sender, receiver, piece
 Held = list[list[tuple[int, ...]]]  # of each device, of each piece: how often each tower's own is in it
 SHOWN = 12  # steps in one picture

@@ -18,8 +18,6 @@ from across._language import pictured
 from across._language.catalogue import given, marked, said
 from across.study import Ratio, Stated, Study, machine
 
-__all__ = ["Page", "drawn", "page"]
-
 COLUMNS = (
     marked("configuration"),
     marked("predicted"),

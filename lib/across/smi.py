@@ -9,8 +9,6 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
-__all__ = ["RECORDED", "Shown", "query", "read"]
-
 # Printed on 2024-11-14 by a machine with two H100 NVL; from github.com/thamada/nvidia-smi, nvsim/H100NVLx2_smi.py, Apache-2.0.
 RECORDED = """\
 +-----------------------------------------------------------------------------------------+

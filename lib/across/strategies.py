@@ -26,8 +26,6 @@ from across._process import strategy_cell
 from across._process.watched import HUNG, watched
 from across.pictures import Tabled
 
-__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
-
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
 WAYS = ("Keras fit", "Keras 2 fit", marked("own loop"), "Estimator")  # Keras 2 is the package tf_keras
 SAME = marked("as one device")

@@ -12,8 +12,6 @@ from pathlib import Path
 from across._gpu import building
 from across._gpu.building import NoGpu
 
-__all__ = ["CARDS", "PRIORITY", "Row", "free", "load", "loaded", "now", "open_if_built", "slow", "traffic"]
-
 CARDS = "ACROSS_CARDS"  # environment: the file of the GPUs that processes share; without it each process has GPUs of its own
 PRIORITY = 100  # the registry's kernels of this priority and above are ours (kKernelPriority)
 
