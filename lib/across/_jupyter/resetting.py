@@ -15,7 +15,6 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +75,6 @@ def is_blank(notebook: Mapping[str, Any]) -> bool:
 
 
 def _read_is_blank(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        stat = path.stat()
-        return _blank(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return False
-
-
-@lru_cache(maxsize=64)
-def _blank(path: Path, _stamp: tuple[int, ...]) -> bool:
     try:
         return is_blank(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
