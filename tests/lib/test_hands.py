@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 import json
 import logging
 import math
@@ -40,18 +39,6 @@ def test_what_travels_is_what_the_function_says_of_each_place():
     for line, rule in zip(data["lines"], (twice, part), strict=True):
         for size, texts in zip(SIZES, line["says"], strict=True):
             assert [float(text) for text in texts] == [pytest.approx(rule(n, size), rel=0.006) for n in COUNTS]
-
-
-def test_a_function_is_asked_once_for_each_place():
-    asked = []
-    hands.draw_lines(
-        {"one": lambda *at: asked.append(at) or 1.0},
-        {"x": COUNTS, "y": SIZES, "kind": ["a", "b"]},
-        title="",
-        y="",
-        start=(2, 1.0, "b"),
-    )
-    assert sorted(asked) == sorted(itertools.product(COUNTS, SIZES, ["a", "b"]))
 
 
 def test_places_in_the_picture_are_in_the_order_of_the_numbers_and_inside_of_it():
