@@ -222,16 +222,6 @@ def test_pictures_tell_their_data_in_words():
         memory.walk_places({"none": []}, title="t")
 
 
-def test_the_record_of_a_filled_gpu_keeps_its_limit_and_growth_never_makes_room():
-    known = json.loads(record_filled.PLACE.read_text(encoding="utf-8"))
-    for limit in known["limits"]:
-        fixed, grown = (known["filled"][f"{limit} {growth}"] for growth in ("no", "yes"))
-        assert all(used <= taken <= limit for taken, used in [*fixed, *grown])
-        assert {taken for taken, _ in fixed} == {limit}
-        assert len(grown) <= len(fixed) <= limit // known["size"]
-        assert fixed[-1] == [limit, limit]  # a rest that is no tensor's goes to the tensor before it
-
-
 @simulated
 @pytest.mark.parametrize("growth", ["no", "yes"])
 def test_tensorflow_fills_a_gpu_as_it_was_recorded(built, growth):
