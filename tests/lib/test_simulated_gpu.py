@@ -15,7 +15,7 @@ from processes import across, in_a_fresh_process
 
 from across import _system, clusters, devices, doctor, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
-from across._jupyter import headless, lab, machine
+from across._jupyter import headless, lab
 
 MIB = 1 << 20
 TWO = {devices.GPUS: "2"}
@@ -323,11 +323,6 @@ def test_cuda_visible_devices_hides_them_as_it_hides_real_ones(built):
     assert "'-1', which hides every GPU; unset it" in said(names, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 
-def test_a_chapter_on_simulated_gpus_does_not_claim_a_cards_speed():
-    text = machine.shows(2, 2, simulated=True)
-    assert text == "runs on 2 simulated GPUs: placement, copies and errors are real, speed is not"
-
-
 @needs
 def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built):
     def examined():
@@ -340,9 +335,9 @@ def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built)
     assert facts["simulated_gpus"].startswith("1 simulated GPU of 2 GiB each")
     assert facts["diagnosis"]["says"] != "TensorFlow sees the GPU."
     assert not any("speed are real" in sentence for sentence in facts["chapters"].values())
-    assert facts["chapters"]["03_device_placement"].startswith(
-        "runs on 4 simulated GPUs"
-    )  # its first cell asks for four
+    assert facts["chapters"]["03_device_placement"] == (  # its first cell asks for four
+        "runs on 4 simulated GPUs: placement, copies and errors are real, speed is not"
+    )
 
 
 @needs
@@ -420,16 +415,24 @@ def two() -> list[str]:
 
 
 @needs
-def test_without_a_compiler_it_is_refused_with_what_to_install(elsewhere: dict[str, str]):
-    text = said(two, env=elsewhere)
-    assert "none of c++, g++, clang++ is on the PATH" in text
-    assert "apt-get install g++" in text
-
-
-@needs
-def test_a_compiler_that_fails_is_named_with_its_first_error(elsewhere: dict[str, str]):
-    compiler(elsewhere, "echo 'a.cc:1: error: no such thing' >&2", "exit 1")
-    assert "c++ could not build it (a.cc:1: error: no such thing)" in said(two, env=elsewhere)
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([], "none of c++, g++, clang++ is on the PATH: install one (Debian, Ubuntu: `apt-get install g++`"),
+        (
+            ["echo 'a.cc:1: error: no such thing' >&2", "exit 1"],
+            "c++ could not build it (a.cc:1: error: no such thing)",
+        ),
+        (['echo nonsense > "$out"'], "cannot be loaded"),
+    ],
+    ids=["missing", "fails", "no library"],
+)
+def test_a_compiler_that_is_missing_fails_or_makes_no_library_is_told(
+    elsewhere: dict[str, str], lines: list[str], says: str
+):
+    if lines:
+        compiler(elsewhere, *lines)
+    assert says in said(two, env=elsewhere)
 
 
 @needs
@@ -466,12 +469,6 @@ def test_what_was_built_for_another_tensorflow_is_refused_and_not_loaded(built: 
         devices.gpus(1)
 
     assert "it is written for TensorFlow 2.21, and this is 2.22.0" in said(another)
-
-
-@needs
-def test_what_is_no_library_is_refused(elsewhere: dict[str, str]):
-    compiler(elsewhere, 'echo nonsense > "$out"')
-    assert "cannot be loaded" in said(two, env=elsewhere)
 
 
 @needs
