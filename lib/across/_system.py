@@ -74,8 +74,3 @@ def locked(descriptor: int) -> bool:
     except OSError:  # another has it, or this file system knows no locks
         return False
     return True
-
-
-def listens_again() -> bool:
-    """Whether SO_REUSEADDR lets a port that was just left be listened on; on Windows it would take one that is in use."""
-    return sys.platform != "win32"

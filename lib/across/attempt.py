@@ -32,7 +32,7 @@ _passed: set[str] = set()
 _NOWHERE = object()
 DONE = marked("looks right so far; your mark comes from more questions")
 PREDICTION = "recorded before"  # how `done` begins of a guess that its own check measures
-SHOWN = 300  # characters of it
+SHOWN = 300  # characters of it, and of what an answer raised
 
 
 class Attempt(AssertionError):  # noqa: N818 - an outcome rather than an error
@@ -232,10 +232,10 @@ def _is_stub(error: NotImplementedError, frames: Sequence[Frame]) -> bool:
     return "your turn" in str(error) or (len(frames) > 1 and is_own(frames[-1][0]))
 
 
-def _message(error: BaseException, limit: int = 300) -> str:
+def _message(error: BaseException) -> str:
     """The line of the exception's text that says what happened."""
     line = next((line.strip() for line in happened(error).splitlines() if line.strip()), "")
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
 def _line_in_function(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """How even a strategy spreads variables over parameter servers, on models that are drawn; with Graham's bound.
 
-    balance.held(tf.compat.v1.train.replica_device_setter(ps_tasks=2), [[700, 700], [700]], 2)     # [1960000, 2800]
+    balance.tasks_of(tf.compat.v1.train.replica_device_setter(ps_tasks=2), [[700, 700], [700]])    # [0, 1]
     balance.against_bound({"turns": lambda ps: None, "greedy": greedy}, ps=3)                      # a picture
 
 Whoever gives each variable to the server that has the least so far, whatever their order, loads none with more than the
@@ -20,10 +20,9 @@ from across._language import pictured
 from across._language.catalogue import given, marked, said
 from across.pictures import ALERT, FONT, INK, PALETTE, Picture, plot, render
 
-__all__ = ["Strategy", "against_bound", "bound", "drawn", "held", "tasks_of"]
-
 Strategy = Callable[[int], Any]  # the number of servers -> a `ps_strategy`, or None for turns
 MARKS = "os^D"
+MODELS = 40
 
 
 def tasks_of(
@@ -43,14 +42,6 @@ def tasks_of(
     return [tf.DeviceSpec.from_string(each.device).task for each in made]
 
 
-def held(setter: Callable[[Any], str], shapes: Sequence[Sequence[int]], ps: int) -> list[int]:
-    """The bytes of the variables that each of `ps` servers gets. Raises IndexError for a server that is not there."""
-    total = [0] * ps
-    for task, shape in zip(tasks_of(setter, shapes), shapes, strict=True):
-        total[task] += 4 * int(np.prod(shape))
-    return total
-
-
 def bound(shapes: Sequence[Sequence[int]], ps: int) -> float:
     """The most bytes that the fullest of `ps` servers can get by the greedy rule, for variables of float32."""
     sizes = [4 * int(np.prod(shape)) for shape in shapes]
@@ -63,15 +54,15 @@ def drawn(rng: np.random.Generator) -> list[list[int]]:
     return [shape for n, m in itertools.pairwise(widths) for shape in ([n, m], [m])]
 
 
-def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 40, seed: int = 1) -> Picture:
-    """Each strategy on the same random `models`: how full the fullest server is, over the bound; 1 is their mean."""
+def against_bound(strategies: Mapping[str, Strategy], *, ps: int) -> Picture:
+    """Each strategy on the same random models: how full the fullest server is, over the bound; 1 is their mean."""
     import tensorflow as tf
 
-    rng = np.random.default_rng(seed)
-    lists = [drawn(rng) for _ in range(models)]
+    rng = np.random.default_rng(1)
+    lists = [drawn(rng) for _ in range(MODELS)]
     means = [sum(4 * int(np.prod(shape)) for shape in shapes) / ps for shapes in lists]
     limits = [bound(shapes, ps) / mean for shapes, mean in zip(lists, means, strict=True)]
-    shown = pictured.said("{0} random models on {1} servers", models, ps)
+    shown = pictured.said("{0} random models on {1} servers", MODELS, ps)
     x, y = marked("Graham's bound / mean"), marked("bytes of the fullest server / mean")
     figure, axes = plot(6.4, 3.6, title=shown, x=x, y=y)
     sentences = []
@@ -79,7 +70,10 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
         fullest = []
         for shapes, mean in zip(lists, means, strict=True):
             setter = tf.compat.v1.train.replica_device_setter(ps_tasks=ps, ps_strategy=strategy(ps))
-            fullest.append(max(held(setter, shapes, ps)) / mean)
+            held = [0] * ps
+            for task, shape in zip(tasks_of(setter, shapes), shapes, strict=True):
+                held[task] += 4 * int(np.prod(shape))
+            fullest.append(max(held) / mean)
         look = {"markersize": 5.5, "alpha": 0.9, "markeredgecolor": "black", "markeredgewidth": 0.4}
         axes.plot(limits, fullest, MARKS[number % 4], color=PALETTE[number], label=name, **look)
         above = sum(got > limit + 1e-9 for got, limit in zip(fullest, limits, strict=True))
@@ -89,5 +83,5 @@ def against_bound(strategies: Mapping[str, Strategy], *, ps: int, models: int = 
     axes.set_ylim(bottom=0.9)
     legend = axes.legend(frameon=False, fontsize=FONT, labelcolor=INK, loc="center left", bbox_to_anchor=(1.0, 0.5))
     legend.set_in_layout(True)
-    title = said("{0} random models on {1} servers", models, ps)
+    title = said("{0} random models on {1} servers", MODELS, ps)
     return render(figure, said("{0}; of these {1}.", title, said(" and ").join(sentences)))

@@ -70,11 +70,7 @@ def lab(
     from across._jupyter import lab as jupyter
 
     chapters.speak(lang)
-    if gpus:
-        from across._jupyter import gpus_ahead
-
-        print(gpus_ahead.ask_for(gpus))
-    jupyter.start(browser, port, diary)
+    jupyter.start(browser, port, diary, gpus)
 
 
 @app.command()
@@ -124,10 +120,10 @@ def run(
     from rich.console import Console
     from rich.progress import Progress
 
-    from across._jupyter import gpus_ahead, headless, in_the_way  # seconds of imports, after what can go wrong at once
+    from across._jupyter import headless, in_the_way  # seconds of imports, after what can go wrong at once
 
     in_the_way.look(settings=False)
-    gpus_ahead.build_for(path)
+    headless.build_ahead(path)
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(said("running {0}", path.stem), total=None)
         report = headless.run(path, lambda done, of: bar.update(task, completed=done, total=of))
@@ -154,9 +150,9 @@ def prepare(chapter: Annotated[str, typer.Argument(help="13_many_workers, many_w
     gpu: build the simulated GPU, about 20 s.
     """
     if chapter == "gpu":
-        from across._jupyter import gpus_ahead
+        from across._gpu import building
 
-        print(gpus_ahead.build())
+        print(f"the simulated GPU is built: {building.build()}")
         return
     from across import scripts
     from across._jupyter import chapters

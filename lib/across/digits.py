@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Digits", "load", "write_records"]
-
 _HERE = Path(__file__).with_name("digits_8x8.npz")
 _TRAIN = 1_500  # of 1,797
 
@@ -45,7 +43,7 @@ def load(size: int = 8) -> tuple[Digits, Digits]:
     return Digits(images[:_TRAIN], labels[:_TRAIN]), Digits(images[_TRAIN:], labels[_TRAIN:])
 
 
-def write_records(digits: Digits, folder: str | Path, name: str = "digits.tfrecords") -> str:
+def write_records(digits: Digits, folder: str | Path) -> str:
     """Write digits of any size into a new TFRecord file in `folder`; return its path.
 
     Each record is a `tf.train.Example` with `image_raw`, one byte a pixel from 0 to 255, and `label`. Follows
@@ -53,7 +51,7 @@ def write_records(digits: Digits, folder: str | Path, name: str = "digits.tfreco
     """
     import tensorflow as tf
 
-    path = str(Path(folder) / name)
+    path = str(Path(folder) / "digits.tfrecords")
     with tf.io.TFRecordWriter(path) as writer:
         for image, label in zip(digits.images, digits.labels, strict=True):
             pixels = np.rint(image * 255).astype(np.uint8).tobytes()

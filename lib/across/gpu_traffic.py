@@ -19,7 +19,7 @@ from across._gpu import loading
 from across._language.catalogue import marked
 from across.pictures import table_html, table_text
 
-__all__ = ["Copied", "Traffic", "counting", "since_start", "slowed"]
+__all__ = ["Copied", "Traffic", "counting", "slowed"]
 
 _COLUMNS = [marked("from"), marked("to"), marked("copies"), marked("bytes")]
 
@@ -65,34 +65,27 @@ class Traffic(Mapping[tuple[str, str], Copied]):
         return table_html(_COLUMNS, self.rows()) if self._pairs else self._nothing
 
 
-class Counting:
-    """What a block copied: `Traffic` so far while it runs, and its own when it has ended."""
-
-    def __init__(self) -> None:
-        self._begun = since_start()
-        self.ended: Traffic | None = None  # what had been copied since the process began when the block ended
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was copied since the block began, or until it ended."""
-        return (since_start() if self.ended is None else self.ended) - self._begun
-
-
-def since_start() -> Traffic:
+def _since_start() -> Traffic:
     """What was copied since this process began."""
     return Traffic(
         {(row.source.decode(), row.target.decode()): Copied(row.copies, row.bytes) for row in loading.traffic()}
     )
 
 
-@contextlib.contextmanager
-def counting() -> Iterator[Counting]:
-    """Count what is copied in this block, by all threads: `.traffic` of what is yielded."""
-    found = Counting()
-    try:
-        yield found
-    finally:
-        found.ended = since_start()
+class counting:  # noqa: N801 - used like a function: with counting() as counted:
+    """Count what is copied in this block, by all threads; `traffic` is what it copied so far, and its own when it has ended."""
+
+    def __enter__(self) -> counting:
+        self._begun, self._ended = _since_start(), None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = _since_start()
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was copied since the block began, or until it ended."""
+        return (_since_start() if self._ended is None else self._ended) - self._begun
 
 
 @contextlib.contextmanager

@@ -183,14 +183,12 @@ class Graph(Placed):
 def from_edges(data: Collection[Sequence[str]] = (), control: Collection[Sequence[str]] = ()) -> Graph:
     """A graph of the ops that these pairs of names speak of. Raises ValueError where the edges close a circle."""
     names = dict.fromkeys(name for pair in (*data, *control) for name in pair)
-    waits = {name: [a for a, b in (*data, *control) if b == name] for name in names}
-    ops = {name: Op(name, name, "", "", None, tuple(dict.fromkeys(waits[name]))) for name in names}
-    sequence = [op.name for op in in_order(ops)]
-    if any(sequence.index(a) >= sequence.index(b) for a, b in (*data, *control)):
-        raise ValueError("the edges close a circle: no order is allowed")
     read = {name: tuple(dict.fromkeys(a for a, b in data if b == name)) for name in names}
-    pairs = tuple(dict.fromkeys((a, b) for a, b in control))
-    return Graph(tuple(replace(ops[name], inputs=read[name]) for name in sequence), control=pairs)
+    ops = tuple(_sorted({name: Op(name, name, "", "", None, read[name]) for name in names}, control))
+    place = {op.name: number for number, op in enumerate(ops)}
+    if any(place[a] >= place[b] for a, b in (*data, *control)):
+        raise ValueError("the edges close a circle: no order is allowed")
+    return Graph(ops, control=tuple(dict.fromkeys((a, b) for a, b in control)))
 
 
 def of(function: Callable[..., Any], *args: Any) -> Graph:
@@ -283,7 +281,7 @@ def _is_plumbing(operation: Any, ends: Collection[str]) -> bool:
     return operation.name in ends and re.fullmatch(r"Identity(_\d+)?", operation.name) is not None
 
 
-def _sorted(ops: Mapping[str, Op], control: Collection[tuple[str, str]]) -> Iterator[Op]:
+def _sorted(ops: Mapping[str, Op], control: Collection[Sequence[str]]) -> Iterator[Op]:
     """Each op after all that it waits for."""
     waits = {name: list(op.inputs) for name, op in ops.items()}
     for first, name in control:

@@ -14,7 +14,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,6 @@ from across.pictures import FONT, INK, PALETTE, Picture
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["Hands", "draw_lines", "draw_placement"]
 
 SCRIPT = Path(__file__).parent / "_draw" / "hands.js"
 STYLES = (
@@ -62,7 +59,7 @@ class Hands:
             f"<div data-still>{bundle['text/html']}</div><div data-moves hidden>{self.moves}</div>"
             f'<output aria-live="polite" style="display: block; margin: 0.3em 0">{words}</output>'
             f"<details><summary>{html.escape(said('The same as a table'))}</summary>{self.table}</details>"
-            f"<script>({_script()})(document.currentScript.closest('figure'))</script></figure>"
+            f"<script>({SCRIPT.read_text(encoding='utf-8')})(document.currentScript.closest('figure'))</script></figure>"
         )
         return {**bundle, "text/html": text}, facts
 
@@ -287,8 +284,3 @@ def _said(value: float, none: str) -> str:
 
 def _text(value: float | str) -> str:
     return given(value) if isinstance(value, str) else f"{value:.3g}"
-
-
-@cache
-def _script() -> str:
-    return SCRIPT.read_text(encoding="utf-8")

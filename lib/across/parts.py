@@ -17,8 +17,6 @@ from across.pictures import FONT, INK, PALETTE, Picture, readable_on, render, sh
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw"]
-
 FULL, FEWER = PALETTE[0], PALETTE[1]  # as many as the largest share of this batch, and fewer
 SQUARE, GAP, SIDE, TOP = 0.2, 0.22, 0.95, 0.3  # inches: an example, between batches, a lane's name, a case's name
 MOST = 32  # examples in a row of a picture

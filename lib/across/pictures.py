@@ -87,15 +87,11 @@ class Stepper:
     """Pictures of one thing, step by step: a slider moves through them, by mouse or arrow keys; no kernel is asked.
 
     `steps` has the words of each step, shown beside the slider, and its picture. Where scripts do not run, the first picture
-    is shown alone. Raises ValueError when there is nothing to show.
+    is shown alone.
     """
 
     steps: Mapping[str, Picture]
     title: str
-
-    def __post_init__(self) -> None:
-        if not self.steps:
-            raise ValueError(f"Stepper, {self.title}: no steps")
 
     def __repr__(self) -> str:
         told = " ".join(said("{0}: {1}", given(words), picture.alt) for words, picture in self.steps.items())

@@ -31,22 +31,6 @@ if TYPE_CHECKING:
 
     from across.clusters import LocalCluster
 
-__all__ = [
-    "Halfway",
-    "Timed",
-    "Watch",
-    "draw",
-    "draw_progress",
-    "draw_steps",
-    "slow",
-    "steps_of",
-    "timed",
-    "wait_for",
-    "walk",
-    "watching",
-    "why_no_step",
-]
-
 NAPS = 2  # a dataset of one element sleeps twice: before it, and before its end
 POLL = 0.01  # seconds between two looks at a cluster
 Seen = Sequence[tuple[float, int]]  # (seconds of time.monotonic, global step)

@@ -20,9 +20,6 @@ from across.pictures import ALERT, FONT, INK, PALETTE, Picture, Stepper, new_fig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
-
-__all__ = ["draw", "play", "walk"]
 
 Message = tuple[int, int, int]  # sender, receiver, piece
 Held = list[list[tuple[int, ...]]]  # of each device, of each piece: how often each tower's own is in it
@@ -126,13 +123,16 @@ def _board(
     axes: Axes, held: Held, messages: Sequence[Message], text: Callable[[Sequence[int]], str], size: float
 ) -> None:
     """Draw what each device holds of each piece, with `text` in it, framed where a message has just come."""
+    from matplotlib.patches import Rectangle
+
     n, moved = len(held), {(receiver, piece) for _, receiver, piece in messages}
     for device, pieces in enumerate(held):
         for piece, shares in enumerate(pieces):
             whole, twice = all(each == 1 for each in shares), max(shares) > 1
             fill = PALETTE[2] if whole else PALETTE[7] if twice else PALETTE[0] if sum(shares) > 1 else "#dddddd"
             edge, width = (ALERT, 1.8) if (device, piece) in moved else (INK, 0.6)
-            axes.add_patch(_square((piece + 0.06, device + 0.06), fill, edge, width))
+            style = {"facecolor": fill, "edgecolor": edge, "linewidth": width}
+            axes.add_patch(Rectangle((piece + 0.06, device + 0.06), 0.88, 0.88, **style))
             shown, middle = f"{text(shares)}{'!' * twice}", (piece + 0.5, device + 0.5)
             axes.text(*middle, shown, ha="center", va="center", fontsize=size - 1, color=readable_on(fill))
     axes.set_xlim(0, n)
@@ -143,9 +143,3 @@ def _board(
     axes.set_xlabel(marked("piece"), color=INK, fontsize=size - 2)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _square(corner: tuple[float, float], fill: str, edge: str, width: float) -> Rectangle:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(corner, 0.88, 0.88, facecolor=fill, edgecolor=edge, linewidth=width)

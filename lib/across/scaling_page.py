@@ -18,8 +18,6 @@ from across._language import pictured
 from across._language.catalogue import given, marked, said
 from across.study import Ratio, Stated, Study, machine
 
-__all__ = ["Page", "drawn", "page"]
-
 COLUMNS = (
     marked("configuration"),
     marked("predicted"),
@@ -69,8 +67,12 @@ def page(
     """
     stated = study.stated()
     rows, shown = [], dict[str, tuple[str, float | None, Ratio | None]]()
-    for name, ratio in _ratios(study, base, work).items():
-        row = [name, _predicted(stated, name), said("not measured"), "", "0", str(_failed(study, base, name)), ""]
+    for name in (each for each in study.configurations if each != base):
+        ratio = study.speedup(base, name, (work or {}).get(name, 1.0))
+        failed = {
+            run.repeat for run in study.runs() if run.error and run.name in (base, name)
+        }  # repeats of which one has
+        row = [name, _predicted(stated, name), said("not measured"), "", "0", str(len(failed)), ""]
         row += [""] if dollars and not ratio else []
         if ratio:
             row[2:5] = [
@@ -131,17 +133,6 @@ def _drawn(rows: Mapping[str, tuple[str, float | None, Ratio | None]], base: str
     axes.set_xlim(left=0.0)
     told = said("; ").join(words)
     return pictures.render(figure, said("{0}, examples a second, times those of {1}. {2}.", given(title), base, told))
-
-
-def _ratios(study: Study, base: str, work: Mapping[str, float] | None) -> dict[str, Ratio | None]:
-    return {
-        name: study.speedup(base, name, (work or {}).get(name, 1.0)) for name in study.configurations if name != base
-    }
-
-
-def _failed(study: Study, base: str, name: str) -> int:
-    """Of how many repeats a run of one of the two has failed."""
-    return len({run.repeat for run in study.runs() if run.error and run.name in (base, name)})
 
 
 def _predicted(stated: Stated | None, name: str) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
-__all__ = ["RECORDED", "Shown", "query", "read"]
-
 # Printed on 2024-11-14 by a machine with two H100 NVL; from github.com/thamada/nvidia-smi, nvsim/H100NVLx2_smi.py, Apache-2.0.
 RECORDED = """\
 +-----------------------------------------------------------------------------------------+
@@ -52,21 +50,22 @@ class Shown:
         return f"{OWN if self.live else WHERE}\n{self.text}"
 
 
-def read(timeout: float = 20.0) -> Shown:
+def read() -> Shown:
     """Return this machine's table, or the recorded one where `nvidia-smi` is missing or fails."""
-    try:
-        done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=timeout, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return Shown(RECORDED, live=False)
-    return Shown(done.stdout, live=True)
+    printed = _printed()
+    return Shown(RECORDED if printed is None else printed, live=printed is not None)
 
 
-def query(*fields: str, timeout: float = 20.0) -> list[list[str]]:
+def query(*fields: str) -> list[list[str]]:
     """One list of `fields` (as in `nvidia-smi --help-query-gpu`) a card; empty where there is no `nvidia-smi`."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    try:
-        lines = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return []
+    lines = (_printed(f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits") or "").splitlines()
     rows = [[part.strip() for part in line.split(",")] for line in lines]
     return [row for row in rows if len(row) == len(fields)]
+
+
+def _printed(*options: str) -> str | None:
+    try:
+        done = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, timeout=20.0, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout

@@ -27,8 +27,6 @@ from across._process.watched import HUNG, watched
 from across.pictures import Tabled
 from across.workers import addresses
 
-__all__ = ["STRATEGIES", "WAYS", "Cell", "Table", "cell", "record", "recorded"]
-
 STRATEGIES = tuple(strategy_cell.STRATEGIES)
 WAYS = ("Keras fit", "Keras 2 fit", marked("own loop"), "Estimator")  # Keras 2 is the package tf_keras
 SAME = marked("as one device")

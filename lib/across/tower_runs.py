@@ -17,8 +17,6 @@ from across._language import pictured
 from across._language.catalogue import given, marked, said
 from across.pictures import FONT, INK, PALETTE, Picture, bars, plot, readable_on, render
 
-__all__ = ["Found", "draw_losses", "draw_sent", "draw_shares", "losses", "promises", "run", "updated"]
-
 RATE, MOMENTUM, STEPS, UNITS = 0.1, 0.9, 3, 32
 Weights = Sequence[np.ndarray]  # kernel, bias, kernel, bias, ... from the first layer to the last
 Batches = Sequence[tuple[Any, Any]]  # images in rows, labels

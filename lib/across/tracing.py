@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tensorflow.core.framework.graph_pb2 import GraphDef
     from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-__all__ = ["Program", "as_variable", "concrete", "program", "quiet", "written_out"]
-
 SAYING = ("PrintV2", "Assert")  # never `Print`: an op that is looked for where nothing else has its effect
 RESOURCE = 20  # DT_RESOURCE
 PASSED = re.compile(r"Func/.+/(?:input|output)/_\d+$")  # how Grappler calls what goes into a function, or comes out

@@ -11,7 +11,7 @@ incomplete in up to a third of our runs of some milliseconds, so that is not use
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from across._draw.partitions import fed_name, short_device
@@ -46,7 +46,8 @@ def count(
             sends.append((*ends, _tensor(session.graph, node.input[0])))
     sends = [each for each in sends if each[0] != each[1]]
     unknown = list({tensor.ref(): tensor for _, _, tensor in sends if not tensor.shape.is_fully_defined()}.values())
-    looked_at = dict(zip((each.ref() for each in unknown), _lengths(session, unknown, feed), strict=True))
+    seen = session.run(unknown, feed) if unknown else []
+    looked_at = {tensor.ref(): int(value.size) for tensor, value in zip(unknown, seen, strict=True)}
     found: Sent = {}
     for source, target, tensor in sends:
         length = looked_at.get(tensor.ref())
@@ -76,7 +77,3 @@ def _tensor(graph: tf.Graph, name: str) -> Any:
         return graph.get_tensor_by_name(f"{fed_name(op)}:{output or 0}")
     except (KeyError, ValueError):
         raise ValueError(f"{name} is a tensor of TensorFlow's own; is the graph rewritten before it runs?") from None
-
-
-def _lengths(session: tf.compat.v1.Session, tensors: Sequence[Any], feed: Mapping[Any, Any] | None) -> list[int]:
-    return [int(value.size) for value in session.run(list(tensors), feed)] if tensors else []

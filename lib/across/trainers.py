@@ -16,8 +16,6 @@ from across._process import training_task
 from across._process.cluster_task import Program, Spec
 from across._process.training_task import Tried
 
-__all__ = ["Tried", "command", "flags_of", "rehearse"]
-
 STARTS = 120.0  # seconds for the fork server's own start, where there is none yet
 
 

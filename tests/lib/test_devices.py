@@ -49,21 +49,6 @@ def test_looking_does_not_start_tensorflow():
     assert devices.simulate(2) == ["/CPU:0", "/CPU:1"]
 
 
-def test_the_devices_are_logical_cpus_where_there_are_no_gpus(capsys):
-    names = fresh.run(devices.gpus_or_cpus, 2, env={"CUDA_VISIBLE_DEVICES": ""})
-    assert names == ["/CPU:0", "/CPU:1"]
-    assert "2 logical CPUs stand in for 2 devices" in capsys.readouterr().out
-
-
-def test_gpus_are_preferred_and_named(monkeypatch, capsys):
-    card = devices.Device("/GPU:0", "GPU", "GPU:0", "A card", 1 << 30, (9, 0))
-    second = devices.Device("/GPU:1", "GPU", "GPU:1", "A card", 1 << 30, (9, 0))
-    monkeypatch.setattr(devices, "here", lambda: devices.Here((card, second), settled=False))
-    monkeypatch.setattr(devices, "_listed", lambda: 2)
-    assert devices.gpus_or_cpus(2) == ["/GPU:0", "/GPU:1"]
-    assert capsys.readouterr().out == "2 GPUs: A card.\n"
-
-
 def as_a_card(mib: int, asked: int, before: int = 0) -> tuple[list[str], list[int | None], str]:
     """Names, MiB and line of `asked` GPUs where a (here: simulated) card has `mib`, cut by its user into `before` pieces."""
     import contextlib

@@ -39,8 +39,7 @@ def server(course: Path) -> Any:
     """A server with our extension: its page's settings, and its routes."""
     routes: list[str] = []
     made = SimpleNamespace(settings={"base_url": "/"}, add_handlers=lambda _, found: routes.extend(r for r, _ in found))
-    events = SimpleNamespace(add_listener=lambda **_: None)
-    validating._load_jupyter_server_extension(SimpleNamespace(web_app=made, root_dir=str(course), event_logger=events))
+    validating._load_jupyter_server_extension(SimpleNamespace(web_app=made, root_dir=str(course)))
     return SimpleNamespace(page=made.settings.get("page_config_data", {}), routes=routes)
 
 

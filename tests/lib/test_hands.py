@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 import json
 import logging
 import math
@@ -42,18 +41,6 @@ def test_what_travels_is_what_the_function_says_of_each_place():
             assert [float(text) for text in texts] == [pytest.approx(rule(n, size), rel=0.006) for n in COUNTS]
 
 
-def test_a_function_is_asked_once_for_each_place():
-    asked = []
-    hands.draw_lines(
-        {"one": lambda *at: asked.append(at) or 1.0},
-        {"x": COUNTS, "y": SIZES, "kind": ["a", "b"]},
-        title="",
-        y="",
-        start=(2, 1.0, "b"),
-    )
-    assert sorted(asked) == sorted(itertools.product(COUNTS, SIZES, ["a", "b"]))
-
-
 def test_places_in_the_picture_are_in_the_order_of_the_numbers_and_inside_of_it():
     found = drawn()
     places = [
@@ -78,7 +65,7 @@ def test_the_output_holds_its_data_a_picture_a_sentence_and_a_table_without_any_
     assert "seconds: twice 80, a &lt;part&gt; 2.5; devices 4, MB 10" in without
     assert re.findall(r"<td[^>]*>([^<]*)", without) == ["2", "40", "5", "4", "80", "2.5", "8", "160", "1.25"]
     assert found.start.alt in html.unescape(without)
-    assert "http" not in hands._script()
+    assert "http" not in hands.SCRIPT.read_text()
 
 
 def told(found: hands.Hands) -> list[str | None]:

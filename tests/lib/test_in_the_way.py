@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from across._jupyter import in_the_way, lab
+from across._jupyter import in_the_way
 from across._process import forking
 
 bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap here, which makes a folder read-only")
@@ -62,7 +62,7 @@ def test_a_full_disk_a_missing_file_and_a_sentence_of_ours(monkeypatch: pytest.M
     assert in_the_way.sentence(full) == "/data/record.json: No space left on device; make room there"
     missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/data/plan")
     assert in_the_way.sentence(missing) == "/data/plan: No such file or directory"
-    assert in_the_way.sentence(lab.PortTaken(errno.EADDRINUSE, "port 8888 is taken")) == "port 8888 is taken"
+    assert in_the_way.sentence(OSError(errno.EADDRINUSE, "port 8888 is taken")) == "port 8888 is taken"
     refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/tmp/across-1/warm")
     assert in_the_way.sentence(refused).endswith(
         "Permission denied; put TMPDIR=/a/folder/of/yours in front of the command"

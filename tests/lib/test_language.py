@@ -32,22 +32,16 @@ def test_values_go_into_the_translated_text_and_what_nobody_has_translated_is_en
 
 
 @pytest.mark.usefixtures("chinese")
-def test_a_check_speaks_the_language_of_its_kernel():
+def test_a_check_speaks_the_language_of_its_kernel_and_says_of_an_answer_what_marks_say(
+    capsys: pytest.CaptureFixture[str],
+):
     with pytest.raises(attempt.NotYet) as caught, attempt.attempt("double"):
         attempt.expect(False, "")
     assert str(caught.value) == "double：还不对。检查没有通过。"
     assert caught.value._render_traceback_() == ["✗ double：还不对。检查没有通过。"]
-
-
-@pytest.mark.usefixtures("chinese")
-def test_what_a_check_says_of_an_answer_stays_english_in_it():
     with pytest.raises(attempt.NotYet) as caught, attempt.attempt("double"):
         attempt.call(lambda: "x", returns=expecting.number)
     assert str(caught.value) == "double：还不对。`<lambda>()` returned 'x'; expected a number."
-
-
-@pytest.mark.usefixtures("chinese")
-def test_the_sentence_of_a_line_that_passed_is_chinese(capsys: pytest.CaptureFixture[str]):
     with attempt.attempt("double"):
         pass
     assert capsys.readouterr().out == "✓ double：目前看来是对的；你的成绩由更多问题决定。\n"
@@ -91,12 +85,9 @@ def test_a_kernel_speaks_the_language_that_it_was_given_or_that_of_its_folder(
     [None, 3, [], {}, {"metadata": None}, {"metadata": {"across": []}}]
     + [{"metadata": {"across": {"language": said}}} for said in (None, 7, ["zh"], "xx", "../zh", "zh\n", "ZH")],
 )
-def test_a_forged_language_is_english(notebook: object):
-    assert catalogue.of_notebook(notebook) == "en"
-
-
-def test_a_notebooks_language_is_read():
+def test_a_notebooks_language_is_read_and_a_forged_one_is_english(notebook: object):
     assert catalogue.of_notebook({"metadata": {"across": {"language": "zh"}}}) == "zh"
+    assert catalogue.of_notebook(notebook) == "en"
 
 
 @pytest.mark.usefixtures("chinese")
@@ -141,10 +132,13 @@ def drawn(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("chinese")
-def test_without_a_font_a_picture_keeps_its_english_words(drawn: list, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_font_a_picture_keeps_its_english_words_and_its_alt_text_is_chinese(
+    drawn: list, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(pictured, "font", lambda: "")
-    pictures.bars({"your rule": 1.0, "measured": 2.0}, title="t", unit="tensors")
-    assert {"your rule", "measured", "tensors"} <= words(drawn[0])
+    made = pictures.bars({"your rule": [1.0, 3.0], "measured": 2.0}, title="t", unit="tensors")
+    assert {"your rule", "measured", "tensors (bar: median; dots: each run)"} <= words(drawn[0])
+    assert made.alt == "条形图，t，单位：张量。你的规则 2（2 次运行，1 到 3）；实测 2。"
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
@@ -178,13 +172,6 @@ def test_lanes_of_threads_and_an_axis_of_words_are_chinese(drawn: list, monkeypa
     axes.plot([1.0, 2.0], ["your rule", "measured"], "o")
     pictures.render(figure, "Two dots.")
     assert {"你的规则", "实测"} <= words(drawn[-1])
-
-
-@pytest.mark.usefixtures("chinese")
-def test_alt_text_is_chinese_without_a_font_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pictured, "font", lambda: "")
-    drawn = pictures.bars({"your rule": [1.0, 3.0], "measured": 2.0}, title="t", unit="tensors")
-    assert drawn.alt == "条形图，t，单位：张量。你的规则 2（2 次运行，1 到 3）；实测 2。"
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")

@@ -21,7 +21,6 @@ import pytest
 from serving import free_port, serving
 
 from across._jupyter import lab
-from across._process import kept, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "jupyterhub.md").read_text(encoding="utf-8")
@@ -78,21 +77,6 @@ def test_the_start_page_leads_to_the_notebooks_below_the_folder_that_is_served(a
     page = ask("across/start")[1]
     assert f'href="{BASE}lab/tree/notebooks/03_device_placement.ipynb"' in page
     assert 'data-path="notebooks/03_device_placement.ipynb"' in page
-
-
-def test_what_is_known_of_a_notebook_goes_with_it_to_its_new_name(
-    home: Path, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / ".data"))
-    names = ("notebooks/03_device_placement.ipynb", "notebooks/03_anna.ipynb")
-    known = {"exercises": {"pick": {"state": "passes"}}}
-    kept.write(recorded.KIND, home / names[0], known)
-    for old, new in (names, reversed(names)):
-        assert ask(f"api/contents/{old}", "PATCH", json.dumps({"path": new}))[0] == 200
-        until = time.monotonic() + 10  # the server tells of it after it has answered
-        while kept.read(recorded.KIND, home / new) != known:
-            assert time.monotonic() < until
-            time.sleep(0.05)
 
 
 def test_the_page_installs_extras_that_a_release_has():

@@ -9,35 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_validation import STUB, cell
 
-from across._jupyter import panel, resetting, validation
+from across._jupyter import panel, resetting
 from across._process import kept, recorded
 
-STUB = 'def f():\n    raise NotImplementedError("your turn")'
+pytestmark = pytest.mark.usefixtures("user")
 
 
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-
-
-def cell(name: str, source: str, kind: str = "code", check: bool = False) -> dict[str, Any]:
-    nbgrader = {
-        "grade_id": f"check_{name}" if check else name,
-        "grade": check or kind == "markdown",
-        "solution": not check,
-    }
-    made = {"cell_type": kind, "source": STUB, "metadata": {"nbgrader": nbgrader | {"locked": check, "points": 2}}}
-    made["metadata"]["across"] = {"exercise": name, "answers": [name]}
-    nbgrader = made["metadata"]["nbgrader"]
-    nbgrader["checksum"] = validation.checksum(made)  # as it was released
-    return made | {"source": source}
+def changed(name: str, source: str, kind: str = "answer") -> dict[str, Any]:
+    """A cell with other source than it was released with."""
+    made = cell(STUB, kind, name)
+    made.source = source
+    return made
 
 
 def notebook(pick: str = STUB, place: str = STUB, explain: str = STUB) -> dict[str, Any]:
     waiting = "with attempt('place', after=['pick']):\n    pass"
-    cells = [cell("pick", pick), cell("pick", "with attempt('pick'):\n    pass", check=True)]
-    cells += [cell("place", place), cell("place", waiting, check=True), cell("explain", explain, "markdown")]
+    cells = [changed("pick", pick), changed("pick", "with attempt('pick'):\n    pass", "check")]
+    cells += [changed("place", place), changed("place", waiting, "check"), changed("explain", explain, "prose")]
     return {"cells": cells}
 
 

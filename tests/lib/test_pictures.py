@@ -92,18 +92,6 @@ def test_text_reads_on_every_colour_of_the_palette(fill):
     assert contrast(readable_on(fill), fill) > 4.5
 
 
-def deuteranope(colour: str) -> np.ndarray:
-    """What a reader without green cones sees (Vienot, Brettel and Mollon 1999), in linear RGB."""
-    rgb = (np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255) ** 2.2
-    return np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]) @ rgb
-
-
-def test_the_first_colours_differ_for_a_colour_blind_reader():
-    seen = [deuteranope(colour) for colour in PALETTE[:4]]
-    distances = [np.linalg.norm(a - b) for i, a in enumerate(seen) for b in seen[:i]]
-    assert min(distances) > 0.08
-
-
 @pytest.mark.parametrize("trace", [chain(6), fan(8)], ids=["chain", "fan"])
 def test_a_picture_is_paper_where_nothing_is_drawn_on_a_dark_page_too(trace):
     assert pixels(trace.draw())[0, 0].tolist() == [1.0, 1.0, 1.0, 1.0]

@@ -15,9 +15,6 @@ INSIDE = [("read", 0), ("read", 1), ("write", 1), ("write", 0)]
 
 def test_the_steps_of_a_schedule_stand_in_the_order_of_their_writes():
     assert replicas.steps_of([*INSIDE, ("read", 1)]) == [(1, 1, 2), (0, 0, 3)]
-
-
-def test_a_write_without_a_read_is_refused():
     with pytest.raises(ValueError, match="worker 2 writes at moment 1 and has not read"):
         replicas.steps_of([("read", 0), ("write", 2)])
 
@@ -45,9 +42,6 @@ def test_steps_are_drawn_from_a_moment_on_and_cut_at_both_ends():
     steps = {"worker:0": [(9.0, 10.5, 0), (10.6, 12.0, 4)], "worker:1": [(10.25, 10.5, 3), (11.5, 12.0, 1)]}
     alt = replicas.draw_steps(steps, title="S", start=10.0, seconds=1.0).alt
     assert alt.endswith("In 1 seconds, worker:0: 2 steps, staleness 0 to 4; worker:1: 1 steps, staleness 3 to 3.")
-
-
-def test_no_step_cannot_be_drawn():
     with pytest.raises(ValueError, match="no worker made a step"):
         replicas.draw_steps({"worker:0": [(1.0, 2.0, 0)]}, title="S", start=3.0, seconds=1.0)
 

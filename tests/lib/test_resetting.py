@@ -106,21 +106,6 @@ def test_a_notebook_under_another_name_is_told_to_be_one(course: Path, there: bo
     assert knows(course / "01_anna.ipynb")
 
 
-def test_what_is_kept_goes_with_a_notebook_that_is_renamed_and_back_again(course: Path):
-    old, new = course / "02_jobs.ipynb", course / "02_anna.ipynb"
-    change(old, "pick", "def pick(): return 1")
-    passes(old, "pick", recorded.NOT_YET)
-    old.rename(new)
-    resetting.follow(old, new)
-    assert kept.read(recorded.KIND, old) == {}
-    worked_on(new)
-    measured.first("another", "[2]", str(old))  # the kernel was told the old name
-    new.rename(old)
-    resetting.follow(new, old)
-    assert kept.read(measured.KIND, old) == {"prediction": "[1]", "another": "[2]"}
-    assert [each.passing for each in progress.course()] == [0, 1]
-
-
 def test_a_file_that_is_no_notebook_any_more_is_put_back(course: Path):
     released = (course / "02_jobs.ipynb").read_bytes()
     (course / "02_jobs.ipynb").write_text("{", encoding="utf-8")

@@ -20,18 +20,10 @@ def test_after_the_ring_every_piece_is_whole_everywhere(n):
     assert all(sum(column) == 1 for column in zip(*whole, strict=True)) or n == 1
 
 
-def test_messages_of_one_step_cross_at_once():
-    swap = [[(0, 1, 0), (1, 0, 0)]]
-    assert ring.play(swap, 2)[1] == [[(1, 1), (1, 0)], [(1, 1), (0, 1)]]
-
-
-def test_a_share_that_comes_twice_is_counted_twice():
-    twice = [[(0, 1, 0)], [(0, 1, 0)]]
-    assert ring.play(twice, 3)[2][1][0] == (2, 1, 0)
-
-
-def test_a_device_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="step 1"):
+def test_messages_of_one_step_cross_at_once_and_a_share_that_comes_twice_is_counted_twice():
+    assert ring.play([[(0, 1, 0), (1, 0, 0)]], 2)[1] == [[(1, 1), (1, 0)], [(1, 1), (0, 1)]]
+    assert ring.play([[(0, 1, 0)], [(0, 1, 0)]], 3)[2][1][0] == (2, 1, 0)
+    with pytest.raises(ValueError, match="step 1"):  # of a device that there is not
         ring.play([[(0, 1, 0)], [(1, 2, 0)]], 2)
 
 

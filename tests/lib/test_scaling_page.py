@@ -21,11 +21,14 @@ def study(tmp_path: Path) -> Study:
     return made
 
 
-def test_the_page_has_the_prediction_and_the_measurement_with_its_spread(study):
-    rows = scaling_page.page(study, "1 replica", WORK).markdown.splitlines()
+def test_the_page_has_the_prediction_and_the_measurement_with_its_spread_and_its_picture_says_them_in_words(study):
+    made = scaling_page.page(study, "1 replica", WORK)
+    rows = made.markdown.splitlines()
     assert rows[0].endswith("| chance, if the prediction is right |")
     assert rows[2] == "| 2 replicas | 1.75 | 2.00 | 2.00 to 2.00 | 2 | 1 |  |"
     assert rows[3] == "| twice | 1.50 | 2.00 | 1.60 to 2.00 | 3 | 0 |  |"
+    assert "2 replicas: predicted 1.75, measured 2.00 (2.00 to 2.00, 2 pairs, 1 left out)" in made.picture.alt
+    assert "twice: predicted 1.50, measured 2.00 (1.60 to 2.00, 3 pairs)" in made.picture.alt
 
 
 def test_the_chance_is_asked_of_measured_over_predicted(study):
@@ -77,26 +80,15 @@ def test_a_prediction_before_the_first_run_says_so_and_what_is_not_measured_too(
     assert "measured by no pair" in scaling_page.page(made, "one").picture.alt
 
 
-def test_the_picture_says_in_words_what_it_shows(study):
-    alt = scaling_page.page(study, "1 replica", WORK).picture.alt
-    assert "2 replicas: predicted 1.75, measured 2.00 (2.00 to 2.00, 2 pairs, 1 left out)" in alt
-    assert "twice: predicted 1.50, measured 2.00 (1.60 to 2.00, 3 pairs)" in alt
-
-
-def test_headings_stand_under_the_table_and_an_unwritten_chance_leaves_its_column_empty(study):
+def test_headings_stand_under_the_table_and_a_chance_that_cannot_be_computed_is_empty_or_named_by_its_error(study):
     def unwritten(ratios: list[float]) -> float:
         raise NotImplementedError("your turn")
 
     made = scaling_page.page(study, "1 replica", WORK, headings=["Difference"], chance=unwritten)
     assert made.markdown.endswith("**Difference.** …")
     assert "| 3 | 0 |  |" in made.markdown
-
-
-def test_a_chance_that_cannot_be_computed_is_named_by_its_error(study):
-    def missing(ratios: list[float]) -> float:
-        return None  # pyright: ignore[reportReturnType]
-
-    assert "| 3 | 0 | TypeError |" in scaling_page.page(study, "1 replica", WORK, chance=missing).markdown
+    broken = scaling_page.page(study, "1 replica", WORK, chance=lambda _: None)  # pyright: ignore[reportArgumentType]
+    assert "| 3 | 0 | TypeError |" in broken.markdown
 
 
 def test_a_notebook_shows_table_picture_and_text_and_names_are_escaped(tmp_path):

@@ -42,9 +42,14 @@ def test_it_runs_in_its_own_environment_and_is_told_nothing_of_ours(script: Path
     assert list(scripts.PLACE.iterdir()) == [there]  # nothing half made
 
 
-def test_it_is_installed_once(script: Path, monkeypatch: pytest.MonkeyPatch):
+def test_it_is_installed_once_and_without_uv_the_mend_is_named(script: Path, monkeypatch: pytest.MonkeyPatch):
+    uv = os.environ["PATH"]
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(scripts.NotPrepared, match="pip install uv"):
+        scripts.prepare(script)
+    monkeypatch.setenv("PATH", uv)
     there = scripts.prepare(script)
-    monkeypatch.setenv("PATH", "")  # no uv
+    monkeypatch.setenv("PATH", "")
     assert scripts.prepare(script) == there
 
 
@@ -102,12 +107,6 @@ def test_a_lock_that_does_not_fit_the_script_is_not_installed(script: Path):
     with pytest.raises(scripts.NotPrepared, match="uv says"):
         scripts.prepare(script)
     assert list(scripts.PLACE.iterdir()) == []
-
-
-def test_without_uv_the_mend_is_named(script: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(scripts.NotPrepared, match="pip install uv"):
-        scripts.prepare(script)
 
 
 def test_a_notebook_s_scripts_are_those_with_a_lock_that_it_names(script: Path, tmp_path: Path):

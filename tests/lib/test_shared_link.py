@@ -36,7 +36,3 @@ def test_the_link_moves_no_more_than_its_rate():
     begin = time.monotonic()
     seconds(link, [2.0, 2.0, 2.0])
     assert time.monotonic() - begin >= 0.06 - 1e-3
-
-
-def test_sizes_of_nothing_take_no_time_from_others():
-    assert len(seconds(SharedLink(1e9), [0.0, 1.0])) == 2

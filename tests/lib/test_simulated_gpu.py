@@ -15,7 +15,7 @@ from processes import across, in_a_fresh_process
 
 from across import _system, clusters, devices, doctor, fresh, gpu_traffic, kernels, placement, timeline
 from across._gpu import building, loading
-from across._jupyter import gpus_ahead, machine
+from across._jupyter import headless, lab
 
 MIB = 1 << 20
 TWO = {devices.GPUS: "2"}
@@ -323,11 +323,6 @@ def test_cuda_visible_devices_hides_them_as_it_hides_real_ones(built):
     assert "'-1', which hides every GPU; unset it" in said(names, env={"CUDA_VISIBLE_DEVICES": "-1"})
 
 
-def test_a_chapter_on_simulated_gpus_does_not_claim_a_cards_speed():
-    text = machine.shows(2, 2, simulated=True)
-    assert text == "runs on 2 simulated GPUs: placement, copies and errors are real, speed is not"
-
-
 @needs
 def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built):
     def examined():
@@ -340,9 +335,9 @@ def test_the_doctor_says_that_they_are_simulated_and_why_there_is_no_card(built)
     assert facts["simulated_gpus"].startswith("1 simulated GPU of 2 GiB each")
     assert facts["diagnosis"]["says"] != "TensorFlow sees the GPU."
     assert not any("speed are real" in sentence for sentence in facts["chapters"].values())
-    assert facts["chapters"]["03_device_placement"].startswith(
-        "runs on 4 simulated GPUs"
-    )  # its first cell asks for four
+    assert facts["chapters"]["03_device_placement"] == (  # its first cell asks for four
+        "runs on 4 simulated GPUs: placement, copies and errors are real, speed is not"
+    )
 
 
 @needs
@@ -420,16 +415,24 @@ def two() -> list[str]:
 
 
 @needs
-def test_without_a_compiler_it_is_refused_with_what_to_install(elsewhere: dict[str, str]):
-    text = said(two, env=elsewhere)
-    assert "none of c++, g++, clang++ is on the PATH" in text
-    assert "apt-get install g++" in text
-
-
-@needs
-def test_a_compiler_that_fails_is_named_with_its_first_error(elsewhere: dict[str, str]):
-    compiler(elsewhere, "echo 'a.cc:1: error: no such thing' >&2", "exit 1")
-    assert "c++ could not build it (a.cc:1: error: no such thing)" in said(two, env=elsewhere)
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([], "none of c++, g++, clang++ is on the PATH: install one (Debian, Ubuntu: `apt-get install g++`"),
+        (
+            ["echo 'a.cc:1: error: no such thing' >&2", "exit 1"],
+            "c++ could not build it (a.cc:1: error: no such thing)",
+        ),
+        (['echo nonsense > "$out"'], "cannot be loaded"),
+    ],
+    ids=["missing", "fails", "no library"],
+)
+def test_a_compiler_that_is_missing_fails_or_makes_no_library_is_told(
+    elsewhere: dict[str, str], lines: list[str], says: str
+):
+    if lines:
+        compiler(elsewhere, *lines)
+    assert says in said(two, env=elsewhere)
 
 
 @needs
@@ -469,12 +472,6 @@ def test_what_was_built_for_another_tensorflow_is_refused_and_not_loaded(built: 
 
 
 @needs
-def test_what_is_no_library_is_refused(elsewhere: dict[str, str]):
-    compiler(elsewhere, 'echo nonsense > "$out"')
-    assert "cannot be loaded" in said(two, env=elsewhere)
-
-
-@needs
 def test_two_processes_that_build_at_once_both_have_a_whole_one(built: Path, elsewhere: dict[str, str], tmp_path: Path):
     half = f'"$HEAD" -c 1000 "{built}" > "$out"; "$SLEEP" 0.5; "$CP" "{built}" "$out"'
     compiler(elsewhere, half)
@@ -494,11 +491,11 @@ def test_the_command_builds_it_ahead_and_says_in_a_line_why_it_cannot(elsewhere:
 
 @needs
 def test_lab_asks_for_them_and_goes_on_where_there_can_be_none(built: Path, monkeypatch: pytest.MonkeyPatch):
-    assert gpus_ahead.ask_for(2) == "across lab: kernels have 2 simulated GPUs where TensorFlow finds no real one."
+    assert lab.simulate(2) == "kernels have 2 simulated GPUs where TensorFlow finds no real one."
     assert os.environ[devices.GPUS] == "2"
     monkeypatch.delenv(devices.GPUS)
     monkeypatch.setattr(building, "WRITTEN_FOR", "1.0")
-    assert "it is written for TensorFlow 1.0" in gpus_ahead.ask_for(2)
+    assert "it is written for TensorFlow 1.0" in lab.simulate(2)
     assert devices.GPUS not in os.environ
 
 
@@ -509,7 +506,7 @@ def test_a_run_builds_ahead_what_its_notebook_asks_for_and_nothing_for_others(
     monkeypatch.setattr(building, "build", lambda: asked.append(tmp_path) or tmp_path)
     for source, times in (("D = devices.gpus_or_cpus(4)", 1), ("devices.gpus(2)", 2), ("devices.here()", 2)):
         (tmp_path / "a.ipynb").write_text(source)
-        gpus_ahead.build_for(tmp_path / "a.ipynb")
+        headless.build_ahead(tmp_path / "a.ipynb")
         assert len(asked) == times
 
 

@@ -121,21 +121,11 @@ def test_step_statistics_give_a_lane_a_device_and_none_of_the_sessions_own_nodes
     assert min(ran["D"].start, ran["E"].start) >= ran["C"].end
 
 
-def test_an_op_that_ends_when_another_starts_does_not_overlap_it():
-    found = Timeline(OPS)
-    assert found.at_once() == 2
-    assert Timeline(()).at_once() == 0
-
-
-def test_time_by_type_and_length_in_milliseconds():
-    found = Timeline(OPS)
-    assert found.by_type() == {"MatMul": 4.0, "Sin": 3.0}
-    assert list(found.by_type()) == ["MatMul", "Sin"]
-    assert found.length == 5.0
-    assert Timeline(()).length == 0.0
-
-
-def test_lanes_are_sorted_by_pool_and_number():
+def test_at_once_time_by_type_and_length_in_milliseconds_and_lanes_by_pool_and_number():
+    found, nothing = Timeline(OPS), Timeline(())
+    assert found.at_once() == 2  # an op that ends when another starts does not overlap it
+    assert list(found.by_type().items()) == [("MatMul", 4.0), ("Sin", 3.0)]
+    assert (found.length, nothing.length, nothing.at_once()) == (5.0, 0.0, 0)
     names = ["intra-op 1", "inter-op 10", "caller", "inter-op 2"]
     found = Timeline(tuple(Op(lane, "x", "X", 0.0, 1.0) for lane in names))
     assert found.lanes == ("caller", "inter-op 2", "inter-op 10", "intra-op 1")

@@ -15,15 +15,8 @@ from across._jupyter import validation
 from across._jupyter.running import Stop
 from across._jupyter.validation import BY_HAND, NOT_YET, OPEN, PASSES, PENDING, PREPARED, TRIED, Standing, validate
 
-pytestmark = pytest.mark.usefixtures("warm_kernels")
+pytestmark = pytest.mark.usefixtures("warm_kernels", "user")
 STUB = 'raise NotImplementedError("your turn")'
-
-
-@pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's own folder."""
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
-    return tmp_path / "user"
 
 
 def cell(source: str, kind: str, name: str, **ours: Any) -> nbformat.NotebookNode:
@@ -136,19 +129,15 @@ def test_a_cell_that_is_no_python_says_so_where_its_check_only_misses_a_name(pat
     assert "SyntaxError" in pick.says or "invalid syntax" in pick.says
 
 
-def test_a_kernel_that_dies_is_said_and_run_again(path: Path):
-    answer(path, pick="import os\nos._exit(1)")
+@pytest.mark.parametrize(
+    ("pick", "cell"), [("import os\nos._exit(1)", 3), ("def pick():\n    import os\n    os._exit(1)", 4)]
+)
+def test_a_kernel_that_dies_also_at_a_check_is_said_and_run_again(path: Path, pick: str, cell: int):
+    answer(path, pick=pick)
     found = validate(path)
     assert states(found) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
-    assert found.exercises[0].says == "pick: did not run. The kernel died before, at cell 3."
+    assert found.exercises[0].says == f"pick: did not run. The kernel died before, at cell {cell}."
     assert validate(path).ran == found.ran
-
-
-def test_a_check_at_which_the_kernel_dies_does_not_pass(path: Path):
-    answer(path, pick="def pick():\n    import os\n    os._exit(1)")
-    found = validate(path)
-    assert states(found) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
-    assert found.exercises[0].says == "pick: did not run. The kernel died before, at cell 4."
 
 
 def test_each_exercise_is_told_as_it_is_tried_and_as_its_check_has_spoken(path: Path):
@@ -199,16 +188,6 @@ def test_what_is_stopped_is_said_and_run_the_next_time_and_what_was_known_is_kep
     assert ran(path) == ["place"]
 
 
-def test_what_is_stopped_before_it_begins_runs_nothing(path: Path):
-    stop = Stop()
-    stop.ask()
-    found = validate(path, stop=stop)
-    assert [each.says for each in found.exercises][:2] == [
-        f"{name}: You stopped Validate before this one." for name in ("pick", "place")
-    ]
-    assert ran(path) == []
-
-
 def stopped_at_once(path: Path, anew: bool = False) -> validation.Validation:
     stop = Stop()
     stop.ask()
@@ -223,7 +202,9 @@ def test_a_stop_takes_no_verdict_away_of_cells_that_are_the_same_or_the_same_aga
     notebook = nbformat.read(path, as_version=4)
     del notebook.cells[0]  # a given one, which every check needs
     nbformat.write(notebook, path)
-    assert states(stopped_at_once(path)) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+    found = stopped_at_once(path)
+    assert states(found) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
+    assert found.exercises[0].says == "pick: You stopped Validate before this one."
     assert states(validate(path)) == {"pick": NOT_YET, "place": NOT_YET, "explain": OPEN}
     path.write_bytes(whole)
     ran(path)

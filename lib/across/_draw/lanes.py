@@ -91,7 +91,7 @@ def draw(
     height = header + rows_height + 2 * MARGIN
     kinds = list(dict.fromkeys(_kind(edge) for edge in sorted(edges, key=lambda edge: (edge.control, edge.copied))))
     given = any(op.kind != OP for op in shown)
-    legend = _legend_width(kinds, given, bool(path))
+    legend = sum(42 + 4.3 * len(kind) for kind in kinds) + 60.0 * given + 90.0 * bool(path)
     width = max(sides[lanes[-1]][1] if lanes else 0.0, 7.0 * len(title), legend if edges else 0.0) + 4
     total_height = top + height + (22.0 if edges or trace.given else 4.0)
     figure, axes = sheet(width, total_height, unit=72)
@@ -137,7 +137,9 @@ def describe(trace: Placed, title: str = "") -> str:
         named = [op.type if _same(op) else f"{op.type} ({op.name})" for op in ops if op.device == device]
         sentences.append(said("{0} ran {1}", device, ", ".join(named)))
     if trace.given:
-        given = [said("{0} {1} on {2}", _kind_of(op), op.name, op.device) for op in trace.given]
+        given = [
+            said("{0} {1} on {2}", said(KINDS.get(op.type, op.type.lower())), op.name, op.device) for op in trace.given
+        ]
         sentences.append(said("Given: {0}", ", ".join(given)))
     if idle := [device for device in trace.available if device not in devices]:
         sentences.append(said("Nothing ran on {0}", ", ".join(idle)))
@@ -146,11 +148,6 @@ def describe(trace: Placed, title: str = "") -> str:
     sentences.append(copied if copies else said("Nothing was copied between devices"))
     words = said(". ").join(sentences)
     return said("{0}: {1}.", catalogue.given(title), words) if title else said("{0}.", words)
-
-
-def _kind_of(op: Op) -> str:
-    """In words, of what a function was given."""
-    return said(KINDS.get(op.type, op.type.lower()))
 
 
 def _lanes(trace: Placed, devices: Sequence[str] | None) -> list[str]:
@@ -378,10 +375,6 @@ def _draw_edge(
     axes.add_patch(PathPatch(Path([*points[:-1], (x, y - HEAD / 2)], codes), fc="none", zorder=2, **style))
     head = [(x - HEAD / 2, y - HEAD), (x + HEAD / 2, y - HEAD), (x, y)]
     axes.add_patch(Polygon(head, fc="none" if kind == CONTROL else colour, ec=colour, lw=0.8, zorder=2))
-
-
-def _legend_width(kinds: Sequence[str], given: bool, path: bool) -> float:
-    return sum(42 + 4.3 * len(kind) for kind in kinds) + 60.0 * given + 90.0 * path
 
 
 def _draw_legend(axes: Axes, y: float, kinds: Sequence[tuple[str, str]], given: bool, path: bool) -> None:

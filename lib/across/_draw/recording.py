@@ -114,7 +114,8 @@ class Recorder:
 
     def _add_graph(self, graph: Any, sources: Sequence[str], outputs: Sequence[Any]) -> None:
         ops = placed_ops(graph.partition_graphs, _shapes(graph.post_optimization_graph))
-        index = dict(_indices(graph))
+        nodes = [node for partition in graph.partition_graphs for node in partition.node]
+        index: dict[str, int] = {node.name: node.attr["index"].i for node in nodes if node.op in ("_Arg", "_Retval")}
         pins = dict(_pins(graph.pre_optimization_graph))
         names = {
             op.name: sources[index[op.name]]
@@ -183,13 +184,6 @@ class Recorder:
             new = f"{name}_{number}"
         self._names.add(new)
         return new
-
-
-def _indices(graph: Any) -> Iterator[tuple[str, int]]:
-    for partition in graph.partition_graphs:
-        for node in partition.node:
-            if node.op in ("_Arg", "_Retval"):
-                yield node.name, node.attr["index"].i
 
 
 def _pins(graph_def: Any) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,6 @@ from typing import Any
 
 from across import _system
 
-__all__ = ["GPUS", "VARIABLE", "NoGpu", "build", "folder", "kept", "problem"]
-
 SOURCE = Path(__file__).with_name("simulated_gpu.cc")
 GPUS = "ACROSS_GPUS"  # environment: how many GPUs to simulate where there is none
 VARIABLE = "ACROSS_CACHE"  # environment: the folder of what is kept

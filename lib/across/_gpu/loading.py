@@ -12,9 +12,8 @@ from pathlib import Path
 from across._gpu import building
 from across._gpu.building import NoGpu
 
-__all__ = ["CARDS", "PRIORITY", "Row", "free", "load", "loaded", "now", "open_if_built", "slow", "traffic"]
-
 CARDS = "ACROSS_CARDS"  # environment: the file of the GPUs that processes share; without it each process has GPUs of its own
+PAIRS = 17 * 17  # of places between which something can be copied: 16 GPUs and the host
 PRIORITY = 100  # the registry's kernels of this priority and above are ours (kKernelPriority)
 
 
@@ -77,13 +76,8 @@ def traffic() -> list[Row]:
     """What was copied since the process began, by where from and where to; nothing where no GPU is loaded."""
     if _opened is None or not _registered:
         return []
-    most = 64
-    while True:
-        rows = (Row * most)()
-        found = _opened.across_gpu_traffic(rows, most)
-        if found <= most:
-            return list(rows[:found])
-        most = found + 16
+    rows = (Row * PAIRS)()
+    return list(rows[: _opened.across_gpu_traffic(rows, PAIRS)])
 
 
 def free(gpu: int) -> int:

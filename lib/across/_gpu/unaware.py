@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["devices_by_name", "without_cudnn"]
-
 
 def without_cudnn() -> None:
     """Have Keras find no cuDNN when it runs an LSTM or a GRU: then it computes them itself, as on a CPU.

@@ -38,12 +38,6 @@ def speak(language: str) -> None:
         os.environ[catalogue.VARIABLE] = language
 
 
-def translated(name: str) -> Path:
-    """The notebook of a chapter in the language of this process; in English where there is no other. Raises NoSuchChapter."""
-    other = folder() / catalogue.current() / f"{name}.ipynb"
-    return other if other.is_file() else folder() / f"{name}.ipynb"
-
-
 def folder() -> Path:
     """The folder of the notebooks: of $ACROSS_COURSE, of the working folder or one above it, or of this checkout.
 
@@ -132,4 +126,5 @@ def find(name: str) -> Path:
         raise NoSuchChapter(said("{0} is {1} notebooks: {2}; name one in full.", repr(name), len(matching), several))
     if not matching:
         raise NoSuchChapter(said("no chapter {0}; there are: {1}", repr(name), ", ".join(there)))
-    return translated(matching[0])
+    other = folder() / catalogue.current() / f"{matching[0]}.ipynb"
+    return other if other.is_file() else folder() / other.name

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from across import _system
+from across._gpu import building
 from across._jupyter import chapters, in_the_way
 from across._language import catalogue, pictured
 from across._language.catalogue import said
@@ -26,47 +27,59 @@ ON_A_HUB = Path(__file__).parent / "config_hub"  # for a server that is not ours
 DATA = Path(__file__).parent / "share"  # the start page and Validate, as a JupyterLab extension
 PORT = 8888
 HIDDEN = ("__pycache__", "*.pyc", "*~", "*.lock", "*_recorded.txt")  # in the file browser: nobody opens these
-TRIES = 50  # ports tried after the first, unless one was asked for
+TRIES = 50  # ports that Jupyter tries after the first, unless one was asked for
 
 
-class PortTaken(OSError):  # noqa: N818 - reads as the sentence it is
-    """Another program listens on the port; the message has the mend."""
-
-
-def start(browser: bool = True, port: int | None = None, keep_diary: bool = False) -> None:
+def start(browser: bool = True, port: int | None = None, keep_diary: bool = False, gpus: int = 0) -> None:
     """Serve the course's notebooks/ until interrupted; JupyterLab and the start page speak the language of this process.
 
-    `keep_diary` of what exercises take, in a file of the user's.
+    `keep_diary` of what exercises take, in a file of the user's. Kernels simulate so many `gpus` where there is no real one.
 
-    Raises PortTaken, chapters.NoSuchChapter, OSError.
+    Raises chapters.NoSuchChapter, OSError: also where another program listens on the `port` that was asked for.
     """
+    if gpus:
+        _tell(simulate(gpus))
     notebooks = chapters.folder()
     in_the_way.look(settings=True)
     if catalogue.current() != catalogue.ENGLISH and not pictured.font():
-        print(f"across lab: {said(pictured.NO_FONT)}")
-    port = free_port(port)
+        _tell(said(pictured.NO_FONT))
+    if port and _is_taken(port):
+        taken = said("port {0} is taken; try `uv run across lab --port {1}`", port, port + 1)
+        raise OSError(errno.EADDRINUSE, taken)
     os.environ.update(environment(os.environ))
     os.environ.pop(diary.ASKED_FOR, None)
     if keep_diary:
         os.environ[diary.ASKED_FOR] = "1"
-        kept = said(
-            "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `uv run "
-            "across diary` shows it, and you may delete it.",
-            diary.file(),
+        _tell(
+            said(
+                "your diary is {0}: when you were at which exercise, and what checks said. It stays on this machine; `uv run "
+                "across diary` shows it, and you may delete it.",
+                diary.file(),
+            )
         )
-        print(f"across lab: {kept}")
     if warm.available():
         provisioner.turn_on()
     else:
-        cold = said("kernels start cold on {0}: about 4 s each. Everything else is the same.", _system.name())
-        print(f"across lab: {cold}")
-    print(f"across lab: {said('starting JupyterLab; Ctrl+C ends it.')}", flush=True)  # a minute on a busy machine
+        _tell(said("kernels start cold on {0}: about 4 s each. Everything else is the same.", _system.name()))
+    _tell(said("starting JupyterLab; Ctrl+C ends it."))  # a minute on a busy machine
     from jupyterlab.labapp import LabApp
 
     try:
         LabApp.launch_instance(arguments(notebooks, browser, port))
     finally:
         provisioner.turn_off()
+
+
+def simulate(count: int) -> str:
+    """Have the kernels of this process simulate so many GPUs, built before one starts; say whether they will."""
+    try:
+        building.build()
+    except building.NoGpu as error:
+        return str(error)
+    os.environ[building.GPUS] = str(count)
+    if count == 1:
+        return said("kernels have 1 simulated GPU where TensorFlow finds no real one.")
+    return said("kernels have {0} simulated GPUs where TensorFlow finds no real one.", count)
 
 
 def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
@@ -81,13 +94,13 @@ def environment(env: os._Environ[str] | dict[str, str]) -> dict[str, str]:
     }
 
 
-def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
-    """JupyterLab's command line."""
+def arguments(notebooks: Path, browser: bool, port: int | None) -> list[str]:
+    """JupyterLab's command line; without a `port` it takes the first that is free."""
     language = catalogue.current()
     options = [
         f"--ServerApp.root_dir={notebooks}",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
+        f"--ServerApp.port={port or PORT}",
+        f"--ServerApp.port_retries={0 if port else TRIES}",
         "--MappingKernelManager.transport_encryption=auto",
         f"--ServerApp.open_browser={browser}",
         "--log-level=WARN",  # the address is shown all the same
@@ -101,29 +114,10 @@ def arguments(notebooks: Path, browser: bool, port: int) -> list[str]:
     return options
 
 
-def free_port(wanted: int | None = None) -> int:
-    """`wanted` if it is free, else PortTaken; without a wish the first free one from 8888 on, saying so."""
-    if wanted is not None:
-        if not _is_free(wanted):
-            raise PortTaken(
-                errno.EADDRINUSE, said("port {0} is taken; try `uv run across lab --port {1}`", wanted, wanted + 1)
-            )
-        return wanted
-    for port in range(PORT, PORT + TRIES):
-        if _is_free(port):
-            if port != PORT:
-                print(f"across lab: {said('port {0} is taken; using {1}.', PORT, port)}")
-            return port
-    taken = said("ports {0} to {1} are taken; choose one: `uv run across lab --port N`", PORT, PORT + TRIES - 1)
-    raise PortTaken(errno.EADDRINUSE, taken)
+def _tell(line: str) -> None:
+    print(f"across lab: {line}", flush=True)
 
 
-def _is_free(port: int) -> bool:
+def _is_taken(port: int) -> bool:
     with socket.socket() as probe:
-        if _system.listens_again():
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server itself does
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -8,13 +8,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from across._jupyter import chapters, validation
 from across._language import catalogue
-from across._process import kept, recorded
+from across._process import recorded
 
 MINUTES = re.compile(r"\b(\d{2,3})\s+minutes\b|\b(an)\s+hour\b")  # of the English prose
 QUESTION = re.compile(r"^\*\*(.+[?？])\*\*$", re.MULTILINE)
@@ -61,7 +60,9 @@ class Chapter:
     work: str = ""  # path of the notebook of which the exercises are told
     work_language: str = catalogue.ENGLISH
     also: tuple[str, ...] = ()  # languages of others that have answers
-    drawn: bytes = field(default=b"", repr=False)  # the first picture in the notebook that the student has, a PNG
+    drawn: str = field(
+        default="", repr=False
+    )  # the first picture in the notebook that the student has, a PNG in base64
     drawn_alt: str = ""  # the words for it
 
     @property
@@ -128,7 +129,7 @@ def course() -> list[Chapter]:
         notebooks = {}
         for language, path in chapters.notebooks(name).items():
             with contextlib.suppress(OSError):  # removed meanwhile
-                notebooks[language] = _read(path, language, path.relative_to(folder).as_posix(), _stamp(path))
+                notebooks[language] = _read(path, language, path.relative_to(folder).as_posix())
         if notebooks:
             found.append(_one(notebooks))
     return found
@@ -168,18 +169,9 @@ def next_step(course: Sequence[Chapter]) -> Next | None:
     return Next(first, None) if first else None
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """When a notebook and its record were written, as far as files tell. Raises OSError where there is no such notebook."""
-    found = [path.stat()]
-    with contextlib.suppress(OSError):  # nothing is recorded of it
-        found.append(kept.file(recorded.KIND, path).stat())
-    return tuple(part for each in found for part in (each.st_mtime_ns, each.st_size, each.st_ino))
-
-
-@lru_cache(maxsize=64)
-def _read(path: Path, language: str, where: str, stamp: tuple[int, ...]) -> Chapter:
-    """The chapter in a file, which is `where` from the folder of notebooks; kept until its `stamp` is another."""
-    worked = stamp[0] / 1e9
+def _read(path: Path, language: str, where: str) -> Chapter:
+    """The chapter in a file, which is `where` from the folder of notebooks. Raises OSError where there is no such file."""
+    worked = path.stat().st_mtime
     try:
         found = _chapter(path, json.loads(path.read_text(encoding="utf-8")), worked)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file
@@ -203,16 +195,16 @@ def _chapter(path: Path, notebook: Mapping[str, Any], worked: float) -> Chapter:
         needs=tuple(str(each) for each in needs),
         exercises=tuple(exercises(notebook, said)),
         worked=worked,
-        drawn=_png(drawn["png"]),
+        drawn=drawn["png"] if _is_png(drawn["png"]) else "",
         drawn_alt=drawn["alt"],
     )
 
 
-def _png(text: str) -> bytes:
-    """Of base64; nothing where it is none: a student's file."""
+def _is_png(text: str) -> bool:
+    """Whether it is one in base64: a student's file."""
     with contextlib.suppress(ValueError):
-        return found if (found := base64.b64decode(text)).startswith(b"\x89PNG") else b""
-    return b""
+        return base64.b64decode(text).startswith(b"\x89PNG")
+    return False
 
 
 def picture(output: Mapping[str, Any]) -> dict[str, str]:

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +57,6 @@ def forget(notebook: Path) -> None:
         kept.forget(kind, notebook)
 
 
-def follow(old: Path, new: Path) -> None:
-    """A notebook was renamed: what was kept of it is now kept of it under the new name.
-
-    What is kept there already is of an older file, or of this one before it was renamed back: the newer goes first.
-    """
-    for kind in KINDS:
-        with kept.alone(kind, new):
-            if found := kept.read(kind, old):
-                kept.write(kind, new, kept.read(kind, new) | found)
-        kept.forget(kind, old)
-
-
 def notice() -> None:
     """Forget what was kept of every notebook here that is blank and was written later. Raises chapters.NoSuchChapter."""
     for name in chapters.names():
@@ -88,14 +75,6 @@ def is_blank(notebook: Mapping[str, Any]) -> bool:
 
 
 def _read_is_blank(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        stat = path.stat()
-        return _blank(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return False
-
-
-@lru_cache(maxsize=64)
-def _blank(path: Path, _stamp: tuple[int, ...]) -> bool:
     try:
         return is_blank(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # a student's file

@@ -52,7 +52,6 @@ def render(
         shows=[(each.number, shows[each.name]) for each in course if each.name in shows],
         place=lambda path: f"{folder}/{path}" if folder else path,
         address=lambda path: url_path_join(base, "lab/tree", url_escape(path)),
-        drawn=lambda each: url_path_join(base, f"across/start?drawn={url_escape(each.name)}&of={each.worked}"),
         language=catalogue.current(),
         tags=catalogue.TAGS,
         say=say,
@@ -62,30 +61,21 @@ def render(
 
 def say(line: str, *values: object, language: str = "") -> Markup:
     """A line of the page in a language, this process's by default, which is HTML; what stands in its places is text."""
-    return Markup(catalogue.on_page(line, *map(escape, values), language=language or catalogue.current()))
+    found = catalogue.page(language or catalogue.current()).get(line, line)
+    return Markup(found.format(*map(escape, values)))
 
 
 class Handler(JupyterHandler):
-    """Serves the page; with `?part` as a part of JupyterLab, with `?drawn=NAME` what a run of that chapter drew."""
+    """Serves the page; with `?part` as a part of JupyterLab."""
 
     @web.authenticated
     async def get(self) -> None:
-        """The page, or a picture on it, as it is now."""
-        name = self.get_argument("drawn", None)
+        """The page as it is now."""
         try:
-            if name is None:
-                await asyncio.to_thread(resetting.notice)
+            await asyncio.to_thread(resetting.notice)
             course = await asyncio.to_thread(progress.course)
         except chapters.NoSuchChapter as error:
             raise web.HTTPError(404, str(error)) from None
-        if name is not None:
-            drawn = next((each.drawn for each in course if each.name == name), b"")
-            if not drawn:
-                raise web.HTTPError(404, "there is no such picture")
-            self.set_header("Content-Type", "image/png")
-            self.set_header("Cache-Control", "private, max-age=86400")  # its address says when the notebook was written
-            await self.finish(drawn)
-            return
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Cache-Control", "no-store")  # so that coming back shows it as it is then
         whole = self.get_argument("part", None) is None

@@ -17,12 +17,11 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
-from across._jupyter import panel, resetting, running, start, validation
+from across._jupyter import panel, running, start, validation
 from across._language import catalogue
 from across._language.catalogue import said
 from across._process import diary
 
-OF_FILES = "https://events.jupyter.org/jupyter_server/contents_service/v1"  # what Jupyter's server tells of files
 GRACE = 15.0  # seconds for which a page that was closed, as by a reload, may ask again before its validation is stopped
 
 
@@ -250,15 +249,6 @@ def told(found: validation.Validation) -> dict[str, Any]:
     }
 
 
-async def renamed(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-    """Hear from Jupyter's server what happened to a file: what is kept of a notebook goes with it to its new name."""
-    if data.get("action") == "rename" and str(data["path"]).endswith(".ipynb"):
-        old, new = (
-            Path(logger.parent.root_dir).resolve() / str(data[each]).strip("/") for each in ("source_path", "path")
-        )
-        await asyncio.to_thread(resetting.follow, old, new)
-
-
 def _load_jupyter_server_extension(server: Any) -> None:
     web, base = server.web_app, server.web_app.settings["base_url"]
     web.settings["root_dir"] = server.root_dir
@@ -268,5 +258,4 @@ def _load_jupyter_server_extension(server: Any) -> None:
     if diary.is_kept():
         web.settings.setdefault("page_config_data", {})["acrossDiary"] = "yes"
         handlers.append(("across/diary", DiaryHandler))
-    server.event_logger.add_listener(schema_id=OF_FILES, listener=renamed)
     web.add_handlers(".*$", [(url_path_join(base, route), handler) for route, handler in handlers])

@@ -99,7 +99,7 @@ def validate(
     last = recorded.read(path)
     sources = {number: str(cell.source) for number, cell in enumerate(notebook.cells)}
     every = slices(notebook.cells, everything=_is_imported(notebook))
-    here = [platform.node(), platform.python_version(), *map(_version, PACKAGES)]
+    here = [platform.node(), platform.python_version(), *(_system.version(each) or "" for each in PACKAGES)]
     wanted, stays = _wanted(every, sources, here, {} if anew else last)
     needed = sorted({cell for each in wanted for cell in (*each.before, each.cell)})
     asked = [number for number, cell in enumerate(notebook.cells) if graded(cell)]
@@ -362,7 +362,3 @@ def _is_changed(cell: NotebookNode) -> bool:
 def _answer(cell: NotebookNode) -> str:
     meta = cell.metadata.get("nbgrader", {})
     return meta.get("grade_id", "") if meta.get("solution") else ""
-
-
-def _version(package: str) -> str:
-    return _system.version(package) or ""

@@ -125,11 +125,6 @@ def page(language: str) -> dict[str, str]:
     return {} if language == ENGLISH else pairs(FOLDER / language / "across.po", PAGE)
 
 
-def on_page(line: str, *values: object, language: str) -> str:
-    """A line of the start page in a language, `values` in the places {0}, {1} ... of it."""
-    return page(language).get(line, line).format(*values)
-
-
 @cache
 def _library(language: str) -> gettext.NullTranslations:
     return gettext.NullTranslations() if language == ENGLISH else translations(FOLDER / language / "across.po")
