@@ -168,7 +168,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     with grading.held(out), progress("feedback") as advance:
         words.keep(course, full.name, out)
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
-    console.print(reporter.class_table(out, full, console.width))
+    console.print(reporter.class_table(out, full))
     grading.reports(out, full)
     grading.too_high(record.records(out, full))
     grading.without_notebook(unmade)
