@@ -96,12 +96,9 @@ class Cards:
             self._nvml = pynvml
         try:
             self._nvml.nvmlInit()
-        except self._nvml.NVMLError_LibraryNotFound:
-            return "NVIDIA's driver is not here; install it, or give a container its cards, as by docker's --gpus all"
-        except self._nvml.NVMLError_DriverNotLoaded:
-            return "NVIDIA's driver is not loaded: `nvidia-smi` as root loads it, or says why not"
         except self._nvml.NVMLError as error:
-            return f"NVML does not start: {error}; after an update of the driver, reboot"
+            mend = "install NVIDIA's driver, reboot after its update, or give a container its cards, as by docker's --gpus all"
+            return f"NVML does not start: {error}; {mend}; `nvidia-smi` as root loads it, or says why not"
         self._ready = True
         return ""
 
@@ -117,11 +114,9 @@ class Cards:
                 f"devices, as by docker's --gpus all or --device {missing[0]}"
             )
         if (self._known(nvml.nvmlDeviceGetMigMode, handle) or (0,))[0] == 1:
-            slices = sum(self._is_slice(handle, n) for n in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)))
-            first = f"`nvidia-smi mig -i {index} -dci` and `nvidia-smi mig -i {index} -dgi` remove these, then "
+            first = f"`nvidia-smi mig -i {index} -dci` and `nvidia-smi mig -i {index} -dgi` remove its slices, if it has any"
             raise ValueError(
-                f"in MIG mode and has {slices or 'no'} slice{'s' * (slices > 1)}, and cards are lent whole: "
-                f"{first if slices else ''}`nvidia-smi -i {index} -mig 0` switches MIG off"
+                f"in MIG mode, and cards are lent whole: {first}; `nvidia-smi -i {index} -mig 0` switches it off"
             )
         return Card(nvml.nvmlDeviceGetUUID(handle), nodes)
 
@@ -131,13 +126,6 @@ class Cards:
             return ask(*about)
         except self._nvml.NVMLError_NotSupported:
             return None
-
-    def _is_slice(self, handle: Any, number: int) -> bool:
-        try:
-            self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-        except self._nvml.NVMLError_NotFound:  # numbers that no slice has
-            return False
-        return True
 
 
 def _lost(error: Exception) -> str:
