@@ -226,9 +226,9 @@ def _say_total(out: Path, lines: list[Line], rules: Rules, student: str) -> None
     named = {line.student: line for line in lines}
     if student not in named:
         end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
-    for part in term_lines.parts(named[student], rules, late_penalty.zone(out)):
-        say(part.head)
-        for said in part.said:
+    for head, lines_ in term_lines.parts(named[student], rules, late_penalty.zone(out)):
+        say(head)
+        for said in lines_:
             say(f"  {said}")
 
 

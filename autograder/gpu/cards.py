@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm")  # what every process that computes opens, besides its card
@@ -77,7 +76,13 @@ class Cards:
             handle = nvml.nvmlDeviceGetHandleByUUID(card.uuid)
             for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
                 if running := self._known(ask, handle):
-                    return _who(running[0].pid)
+                    pid = running[0].pid
+                    there = (
+                        ""
+                        if os.path.exists(f"/proc/{pid}")
+                        else ", and is not seen from here; give a container --pid=host"
+                    )
+                    return f"process {pid} uses it{there}"
             # the second version leaves out what the driver reserves for itself
             used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used
         except nvml.NVMLError as error:
@@ -130,13 +135,3 @@ class Cards:
 
 def _lost(error: Exception) -> str:
     return f"NVML: {error}; `dmesg | grep Xid` says more, and a reboot may bring it back"
-
-
-def _who(pid: int) -> str:
-    """What a process is called, and whose it is."""
-    try:
-        said = Path(f"/proc/{pid}/status").read_text()
-        values = dict(line.split(":\t", 1) for line in said.splitlines() if ":\t" in line)
-        return f"process {pid} ({values['Name']} of user {values['Uid'].split()[0]}) uses it"
-    except (OSError, KeyError):
-        return f"process {pid} uses it, and no such process is seen from here; give a container --pid=host"
