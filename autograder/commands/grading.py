@@ -308,7 +308,7 @@ def _tell_class(request: Request, class_: _Class) -> int:
         say_how = {"workers": request.workers, "progress": advance, "command": request.command}
         unmade = outputs.write(out, chapter, made=made, **say_how)
     after = record.records(out, chapter)
-    console.print(class_page.class_table(out, chapter, console.width))
+    console.print(class_page.class_table(out, chapter))
     said = f"{len(result.graded)} graded, {len(result.unchanged)} unchanged"
     console.print(f"{said}, {len(result.faults)} left by a fault of this machine", highlight=False)
     if absent := roll.absent(out, chapter):

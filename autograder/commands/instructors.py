@@ -161,7 +161,7 @@ def report(context: typer.Context, chapter: ChapterName, out: Out) -> None:
     with grading.held(out), progress("feedback") as advance:
         words.keep(course, full.name, out)
         unmade = outputs.write(out, full, progress=advance, command=spelled(context))
-    console.print(reporter.class_table(out, full, console.width))
+    console.print(reporter.class_table(out, full))
     grading.reports(out, full)
     grading.too_high(record.records(out, full))
     grading.without_notebook(unmade)
@@ -196,8 +196,8 @@ def term(
         named = {line.student: line for line in kept.lines(out, course.id, read)}
         if student not in named:
             end(AUTHOR, f"{out}: no student {student!r}; {near(student, named)}")
-        for part in term_lines.parts(named[student], read, late_penalty.zone(out)):
-            for said in (part.head, *(f"  {line}" for line in part.said)):
+        for head, told in term_lines.parts(named[student], read, late_penalty.zone(out)):
+            for said in (head, *(f"  {line}" for line in told)):
                 say(said)
         return
     with grading.held(out):  # before it is counted: a batch changes marks

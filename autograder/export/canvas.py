@@ -22,7 +22,6 @@ from autograder.model.course import Chapter, CourseError
 
 TITLE = re.compile(r"(?P<title>.*?)(?:\s*\((?P<id>[0-9]+)\))?")
 KEYS = ("SIS User ID", "SIS Login ID", "Integration ID")
-MANUAL = re.compile(r"\s*(?:muted|manual posting.*)?\s*", re.IGNORECASE)
 UNGRADED = {"EX": "is excused there", "N/A": "is not assigned to them there"}
 
 
@@ -48,8 +47,6 @@ def fill(
     if first is None:
         raise CourseError(f"{sheet.path}: no line says Points Possible; export the gradebook anew")
     above, students = sheet.rows[: first + 1], sheet.rows[first + 1 :]
-    if any(row for row in above[:-1] if not all(MANUAL.fullmatch(cell) for cell in row)):
-        raise CourseError(f"{sheet.path}: a student stands above the line Points Possible; export the gradebook anew")
     keys = [at for name in KEYS if (at := sheet.column(name)) is not None]
     found = [people.find(row[ours].strip(), [row[at].strip() for at in keys], _name(sheet, row)) for row in students]
     owners = filling.owners(sheet.path, found, people.students, filled)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm")  # what every process that computes opens, besides its card
@@ -77,7 +76,13 @@ class Cards:
             handle = nvml.nvmlDeviceGetHandleByUUID(card.uuid)
             for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
                 if running := self._known(ask, handle):
-                    return _who(running[0].pid)
+                    pid = running[0].pid
+                    there = (
+                        ""
+                        if os.path.exists(f"/proc/{pid}")
+                        else ", and is not seen from here; give a container --pid=host"
+                    )
+                    return f"process {pid} uses it{there}"
             # the second version leaves out what the driver reserves for itself
             used = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used
         except nvml.NVMLError as error:
@@ -96,12 +101,9 @@ class Cards:
             self._nvml = pynvml
         try:
             self._nvml.nvmlInit()
-        except self._nvml.NVMLError_LibraryNotFound:
-            return "NVIDIA's driver is not here; install it, or give a container its cards, as by docker's --gpus all"
-        except self._nvml.NVMLError_DriverNotLoaded:
-            return "NVIDIA's driver is not loaded: `nvidia-smi` as root loads it, or says why not"
         except self._nvml.NVMLError as error:
-            return f"NVML does not start: {error}; after an update of the driver, reboot"
+            mend = "install NVIDIA's driver, reboot after its update, or give a container its cards, as by docker's --gpus all"
+            return f"NVML does not start: {error}; {mend}; `nvidia-smi` as root loads it, or says why not"
         self._ready = True
         return ""
 
@@ -117,11 +119,9 @@ class Cards:
                 f"devices, as by docker's --gpus all or --device {missing[0]}"
             )
         if (self._known(nvml.nvmlDeviceGetMigMode, handle) or (0,))[0] == 1:
-            slices = sum(self._is_slice(handle, n) for n in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)))
-            first = f"`nvidia-smi mig -i {index} -dci` and `nvidia-smi mig -i {index} -dgi` remove these, then "
+            first = f"`nvidia-smi mig -i {index} -dci` and `nvidia-smi mig -i {index} -dgi` remove its slices, if it has any"
             raise ValueError(
-                f"in MIG mode and has {slices or 'no'} slice{'s' * (slices > 1)}, and cards are lent whole: "
-                f"{first if slices else ''}`nvidia-smi -i {index} -mig 0` switches MIG off"
+                f"in MIG mode, and cards are lent whole: {first}; `nvidia-smi -i {index} -mig 0` switches it off"
             )
         return Card(nvml.nvmlDeviceGetUUID(handle), nodes)
 
@@ -132,23 +132,6 @@ class Cards:
         except self._nvml.NVMLError_NotSupported:
             return None
 
-    def _is_slice(self, handle: Any, number: int) -> bool:
-        try:
-            self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-        except self._nvml.NVMLError_NotFound:  # numbers that no slice has
-            return False
-        return True
-
 
 def _lost(error: Exception) -> str:
     return f"NVML: {error}; `dmesg | grep Xid` says more, and a reboot may bring it back"
-
-
-def _who(pid: int) -> str:
-    """What a process is called, and whose it is."""
-    try:
-        said = Path(f"/proc/{pid}/status").read_text()
-        values = dict(line.split(":\t", 1) for line in said.splitlines() if ":\t" in line)
-        return f"process {pid} ({values['Name']} of user {values['Uid'].split()[0]}) uses it"
-    except (OSError, KeyError):
-        return f"process {pid} uses it, and no such process is seen from here; give a container --pid=host"

@@ -75,8 +75,8 @@ def distribution(marked: Marked) -> Chart | None:
         if counts[i]:
             chart.labels.append(Label(x + width / 2, floor - height - 6, str(counts[i]), "mid"))
             in_words.append(f"{number(i * step)} to {number((i + 1) * step)}: {counts[i]}")
-        chart.labels.append(Label(x, floor + 18, _short(i * step), "mid quiet"))
-    chart.labels.append(Label(97, floor + 18, _short(marked.max_points), "mid quiet"))
+        chart.labels.append(Label(x, floor + 18, f"{i * step:.3g}", "mid quiet"))
+    chart.labels.append(Label(97, floor + 18, f"{marked.max_points:.3g}", "mid quiet"))
     chart.says = "Students by points. " + "; ".join(in_words)
     return chart
 
@@ -114,8 +114,3 @@ def exercises(chapter: Chapter, class_: Sequence[Record]) -> Chart | None:
         in_words.append(f"{harmless.line(exercise.name)}: {', '.join([*split, said] if said else split)}")
     chart.says = "How each exercise ended, in students. " + "; ".join(in_words)
     return chart
-
-
-def _short(points: float) -> str:
-    """Points below an axis, where there is room for few characters."""
-    return f"{points:.3g}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -47,7 +48,6 @@ STYLES = {
 
 
 ROWS = 40  # of the table in the terminal
-WIDE, BESIDE = 400, 28  # characters of a terminal; beside student and exercises: points, what was late, lines
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,6 @@ def write(
         exercises=charts.exercises(chapter, class_),
         groups=list(charts.GROUPS),
         mistakes=mistakes(class_),
-        crashed=_crashed(class_),
         alike=alike,
         page_of=lambda student: feedback_link(student, chapter.name),
         changed=[each for each in told if each.points_was is not None or each.by_hand][::-1],
@@ -191,51 +190,31 @@ def weak(class_: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(each.exercise for each in found))
 
 
-def _crashed(class_: Sequence[Record]) -> list[tuple[Record, str, list[str]]]:
-    """Whose code ended too early by itself: in which exercise first, and what was seen."""
-    ended = []
-    for record in class_:
-        bad = [row for row in record.rows if row.verdict is Result.CRASHED]
-        if bad:
-            names = ", ".join(row.exercise for row in bad)
-            ended.append((record, names, list(dict.fromkeys([bad[0].message, *record.verdict.notes]))))
-    return ended
-
-
-def class_table(out: Path, chapter: Chapter, width: int = WIDE) -> Table:
+def class_table(out: Path, chapter: Chapter) -> Group:
     """The class for the terminal: a line a student, total first. Raises CourseError if OUT has no gradebook.
 
-    Each exercise has a column, or, where `width` characters are too few for that, a sign. Of more than ROWS students only who
-    needs a look, the most urgent first chosen; it says how many it leaves out.
+    Of more than ROWS students only who needs a look, the most urgent first chosen; it says how many it leaves out.
     """
     class_, absent = records(out, chapter), roll.absent(out, chapter)
     everyone = len(class_) + len(absent)
     if everyone > ROWS:
         first = _looked_at_first(attention.needs(chapter, class_, {}, {}))
         class_, absent = [record for record in class_ if record.student in first], []
-    heads = [f"{harmless.line(exercise.name)} /{number(exercise.max_points)}" for exercise in chapter.exercises]
-    longest = max((len(record.student) for record in class_), default=0)
-    folded = longest + sum(len(head) + 3 for head in heads) + BESIDE > width
-    table = Table(title=harmless.line(chapter.title), title_justify="left", caption_justify="left")
-    table.caption = "  ".join(f"{sign} {result.value}" for result, sign in SIGNS.items())
+    below = ["  ".join(f"{sign} {result.value}" for result, sign in SIGNS.items())]
     if hidden := everyone - len(class_) - len(absent):
-        table.caption += f"\n{hidden:,} of {everyone:,} students are not shown: see {page_name(chapter)}"
+        below.append(f"{hidden:,} of {everyone:,} students are not shown: see {page_name(chapter)}")
+    table = Table()
     table.add_column("student", no_wrap=True)
     table.add_column(f"points /{number(chapter.max_points)}", justify="right", no_wrap=True)
-    for head in ("exercises",) if folded else heads:
-        table.add_column(head, justify="left" if folded else "right", no_wrap=folded)
+    table.add_column("exercises")
     table.add_column("", no_wrap=True)
     for record in class_:
-        marks = [(row, STYLES.get(row.verdict, "red")) for row in record.rows]
-        cells = [Text(_cell(row), style=style) for row, style in marks]
-        if folded:
-            cells = [Text.assemble(*((SIGNS[row.verdict], style) for row, style in marks))]
+        signs = Text.assemble(*((SIGNS[row.verdict], STYLES.get(row.verdict, "red")) for row in record.rows))
         student, total = Text(harmless.line(record.student)), Text(number(record.points), style="bold")
-        table.add_row(student, total, *cells, "late" if record.seconds_late else "")
+        table.add_row(student, total, signs, "late" if record.seconds_late else "")
     for student in absent:
-        dashes = ["–" * len(heads)] if folded else ["–"] * len(heads)
-        table.add_row(Text(harmless.line(student)), "", *dashes, "absent", style="dim")
-    return table
+        table.add_row(Text(harmless.line(student)), "", "–" * len(chapter.exercises), "absent", style="dim")
+    return Group(Text(harmless.line(chapter.title)), table, Text("\n".join(below)))
 
 
 def _looked_at_first(needs: Iterable[Need]) -> set[str]:

@@ -3,7 +3,7 @@ and, for the page of a chapter, in a line of its own what it counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from autograder.gradebook.record import TOO_HIGH, number, some
 from autograder.model.amounts import are
@@ -22,12 +22,7 @@ COUNTS = {  # on the page of a chapter: that its points are others in the term, 
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """A heading, and what is said below it."""
-
-    head: str
-    said: tuple[str, ...]
+Part = tuple[str, Sequence[str]]  # a heading, and what is said below it
 
 
 def parts(line: Line, rules: Rules, zone: str = "") -> list[Part]:
@@ -56,15 +51,15 @@ def _whole(line: Line, rules: Rules) -> Part:
         said.append(f"Bank of {_days(rules.days)}: {line.spent} spent, {line.left} left.")
     if not line.whole:
         said.append("This is not the end: something is not graded yet, see below.")
-    return Part(f"{points(line.total)} of {points(line.of)}", tuple(said))
+    return f"{points(line.total)} of {points(line.of)}", said
 
 
 def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
     head = f"{each.chapter.name}: {points(each.share)} of {points(each.weight)}"
     if each.fault:
-        return Part(head, (f"Not graded yet: the grading machine failed ({each.fault}).",))
+        return head, [f"Not graded yet: the grading machine failed ({each.fault})."]
     if each.worth is None:
-        return Part(head, ("Nothing was handed in.",))
+        return head, ["Nothing was handed in."]
     attempt, said = each.worth.attempt, []
     if each.others:
         others = [f"attempt {one.attempt.number} is worth {points(one.points)}" for one in each.others]
@@ -94,7 +89,7 @@ def _chapter(each: Counted, rules: Rules, zone: str) -> Part:
     if rules.weights:
         got += f", weight {points(each.weight)}: {points(each.weight)} × {points(each.worth.points)} / {points(most)}"
         got += f" = {points(each.share)}"
-    return Part(head, (*said, f"{got}."))
+    return head, [*said, f"{got}."]
 
 
 def _when(each: Counted, worth: Worth, rules: Rules, zone: str) -> list[str]:
@@ -122,7 +117,7 @@ def _sum(line: Line, rules: Rules) -> Part:
     if later := [name for name, weight in rules.weights.items() if weight and name not in counted]:
         rest = sum(rules.weights[name] for name in later)
         said.append(f"Not graded yet, for anybody: {', '.join(later)}, {points(rest)} more.")
-    return Part("Together", tuple(said))
+    return "Together", said
 
 
 def too_high(each: Counted) -> str:

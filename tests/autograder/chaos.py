@@ -66,9 +66,9 @@ class Run:
         )
         self.said = ""
 
-    def end(self) -> int:
+    def end(self, seconds: float = PATIENCE) -> int:
         """Wait; return the exit code. What it printed is in `said`."""
-        self.said = self.process.communicate(timeout=PATIENCE)[0]
+        self.said = self.process.communicate(timeout=seconds)[0]
         return self.process.returncode
 
     def strike(self, kind: str, delay: float, after: Path) -> str:

@@ -29,7 +29,7 @@ class Gpu:
     stuck: int = 0  # bytes in use that no process has
     ecc: int | None = 0  # None: has no ECC
     remap: tuple[int, int, int, int] = (0, 0, 0, 0)
-    slices: list[Gpu | None] | None = None  # None: no MIG; a None in it: a number that no slice has
+    mig: bool | None = None  # None: has no such mode
     lost: bool = False
 
     @property
@@ -45,21 +45,9 @@ class NotSupportedError(NVMLError):
     pass
 
 
-class NotFoundError(NVMLError):
-    pass
-
-
 class GpuIsLostError(NVMLError):
     def __str__(self) -> str:
         return "GPU is lost"
-
-
-class LibraryNotFoundError(NVMLError):
-    pass
-
-
-class DriverNotLoadedError(NVMLError):
-    pass
 
 
 class VersionMismatchError(NVMLError):
@@ -72,9 +60,6 @@ class FakeNvml:
 
     NVMLError = NVMLError
     NVMLError_NotSupported = NotSupportedError
-    NVMLError_NotFound = NotFoundError
-    NVMLError_LibraryNotFound = LibraryNotFoundError
-    NVMLError_DriverNotLoaded = DriverNotLoadedError
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
     NVML_VOLATILE_ECC = 0
     nvmlMemory_v2 = 0x02000028  # noqa: N815
@@ -116,18 +101,9 @@ class FakeNvml:
         raise NotSupportedError
 
     def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:  # noqa: N802
-        if gpu.slices is None:
+        if gpu.mig is None:
             raise NotSupportedError
-        return [1, 1]
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:  # noqa: N802
-        return len(gpu.slices or ())
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Gpu, index: int) -> Gpu:  # noqa: N802
-        found = (gpu.slices or ())[index]
-        if found is None:
-            raise NotFoundError
-        return found
+        return [int(gpu.mig)] * 2
 
     def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, counter: int) -> int:  # noqa: N802
         assert (kind, counter) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)

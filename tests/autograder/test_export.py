@@ -157,19 +157,6 @@ def test_a_column_is_named_where_it_is_called_otherwise_and_other_points_are_ref
     assert canvas_imports(tmp_path / "filled.csv")["101"] == {"7002": "4"}
 
 
-@pytest.mark.whole
-def test_with_a_roster_the_numbers_of_the_files_still_say_who_is_who(checked: Course, tmp_path: Path):
-    out, roster = tmp_path / "out", tmp_path / "class.csv"
-    roster.write_text("id,name,email\nm1,Ada Lovelace,ada@u.example\nm2,Bob Brown,bob@u.example\n", encoding="utf-8")
-    source = downloaded(tmp_path / "s.zip", checked, 100, 101)
-    command("grade", "90", "--submissions", source, "--out", out, "--roster", roster, root=checked.root)
-    rows = [row for row in CANVAS if row[1] != "101"]
-    book = sheet(tmp_path / "gradebook.csv", HEAD, rows)
-    done = command("export", "90", "--out", out, "--canvas", book, "--roster", roster, root=checked.root, code=2)
-    assert canvas_imports(out / "export" / "gradebook.csv")["100"] == {"7001": "5"}
-    assert "m2: has a mark, but no row in gradebook.csv" in done.stderr
-
-
 def test_a_worksheet_of_moodle_comes_back_with_its_grades(checked: Course, tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for number, name, answers in ((200, "Ada Lovelace", RIGHT), (201, "Bob Brown", HALF)):

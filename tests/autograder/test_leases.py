@@ -9,11 +9,10 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fake_nvml import GIB, DriverNotLoadedError, FakeNvml, Gpu, LibraryNotFoundError, VersionMismatchError, runs
+from fake_nvml import GIB, FakeNvml, Gpu, VersionMismatchError, runs
 from fake_nvml import cards as invented
 
 from autograder.gpu.cards import Cards
@@ -73,31 +72,18 @@ def process(folder: Path, uuids: str, body: str) -> subprocess.Popen[str]:
 # who has what
 
 
-def test_two_threads_never_have_a_card_at_once(tmp_path: Path):
-    here = machine(tmp_path, Gpu(A), Gpu(B, minor=1))
-    users: dict[str, int] = {A: 0, B: 0}
-    most: list[int] = []
-
-    def student(_number: int) -> None:
-        with here.lease(deadline=30) as cards:
-            uuid = cards["environment"]["CUDA_VISIBLE_DEVICES"]
-            users[uuid] += 1
-            most.append(users[uuid])
-            sum(range(100_000))  # what a student does with it
-            users[uuid] -= 1
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(student, range(18)))
-    assert most == [1] * 18
-
-
-def test_two_processes_never_have_a_card_at_once(tmp_path: Path):
+def test_neither_two_processes_nor_their_threads_ever_have_a_card_at_once(tmp_path: Path):
     body = """
-    for number in range(12):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def student(number):
         with here.lease(deadline=30) as cards:
             mark = folder / cards["environment"]["CUDA_VISIBLE_DEVICES"]
             mark.touch(exist_ok=False)
             mark.unlink()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(student, range(12)))
     print("alone")
     """
     running = [process(tmp_path, f"{A},{B}", body) for _ in range(3)]
@@ -140,15 +126,6 @@ def test_who_waits_for_two_keeps_none(tmp_path: Path):
         with pytest.raises(LeaseError, match=rf"2 asked for; GPU-a: process {os.getpid()} has it$"):
             serves(here, 2)
         assert serves(here) == [B]
-
-
-def test_who_waits_gets_the_card_that_is_given_back(tmp_path: Path):
-    here, got = machine(tmp_path, Gpu(A)), []
-    waiting = threading.Thread(target=lambda: got.extend(serves(here, deadline=30)))
-    with here.lease():
-        waiting.start()
-    waiting.join(30)
-    assert got == [A]
 
 
 def test_a_grader_that_stopped_while_it_chose_holds_nobody_up_for_ever(tmp_path: Path):
@@ -201,21 +178,12 @@ def test_a_well_card_is_lent_beside_an_ill_one(tmp_path: Path):
     assert serves(machine(tmp_path, Gpu(A, ecc=1), Gpu(B, minor=1))) == [B]
 
 
-def test_a_card_that_is_lost_under_a_lease_is_lent_no_more(tmp_path: Path):
-    gpu = Gpu(A)
-    here = machine(tmp_path, gpu)
-    with here.lease():
-        gpu.lost = True
-    with pytest.raises(LeaseError, match=r"NVML: GPU is lost; .*a reboot may bring it back"):
-        serves(here)
-
-
 def test_a_card_that_somebody_uses_is_not_lent_and_he_is_left_alone(tmp_path: Path, sleeper: Callable[[], int]):
     gpu, pid = Gpu(A), sleeper()
     here = machine(tmp_path, gpu, Gpu(B, minor=1))
     gpu.processes[pid] = GIB
     assert serves(here) == [B]
-    with pytest.raises(LeaseError, match=rf"GPU-a: process {pid} \(sleep of user \d+\) uses it"):
+    with pytest.raises(LeaseError, match=rf"GPU-a: process {pid} uses it$"):
         serves(here, 2)
     assert runs(pid)
 
@@ -233,7 +201,7 @@ def test_a_card_is_waited_for_until_who_used_it_has_ended(tmp_path: Path, sleepe
 
 def test_a_process_that_cannot_be_seen_from_here_keeps_its_card_from_being_lent(tmp_path: Path):
     gpu = Gpu(A, processes={(1 << 22) + 1: GIB})  # beyond every pid: in a container NVML may tell another's numbers
-    with pytest.raises(LeaseError, match="no such process is seen from here; give a container --pid=host"):
+    with pytest.raises(LeaseError, match="uses it, and is not seen from here; give a container --pid=host"):
         serves(machine(tmp_path, gpu))
 
 
@@ -254,12 +222,9 @@ def test_a_lease_shows_its_cards_and_no_other(tmp_path: Path):
     with here.lease(), here.lease() as cards:
         assert cards["environment"]["CUDA_VISIBLE_DEVICES"] == B
         assert cards["nodes"] == ("/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm")
-
-
-def test_a_pair_is_visible_as_a_pair(tmp_path: Path):
-    with machine(tmp_path, Gpu(A), Gpu(B, minor=1)).lease(2) as cards:
+    with here.lease(2) as cards:
         assert cards["environment"]["CUDA_VISIBLE_DEVICES"] == f"{A},{B}"
-        assert {"/dev/nvidia0", "/dev/nvidia1"} < set(cards["nodes"])
+        assert {"/dev/nvidia0", "/dev/nvidia3"} < set(cards["nodes"])
 
 
 # why there are none
@@ -268,18 +233,15 @@ def test_a_pair_is_visible_as_a_pair(tmp_path: Path):
 @pytest.mark.parametrize(
     ("nvml", "why"),
     [
-        (FakeNvml(Gpu(A), starts=LibraryNotFoundError()), "NVIDIA's driver is not here; install it, or .*--gpus all"),
-        (FakeNvml(Gpu(A), starts=DriverNotLoadedError()), "NVIDIA's driver is not loaded: `nvidia-smi` as root"),
         (
             FakeNvml(Gpu(A), starts=VersionMismatchError()),
-            "NVML does not start: .* after an update of the driver, reboot",
+            "NVML does not start: Driver/library .* install NVIDIA's driver, reboot .*--gpus all; `nvidia-smi` as root",
         ),
         (FakeNvml(Gpu(A), counts=VersionMismatchError()), "NVML does not count the cards: .* does `nvidia-smi` work"),
         (FakeNvml(), "NVML finds no card; does `nvidia-smi -L` list one"),
-        (FakeNvml(Gpu(A, slices=[None, None])), "card 0: in MIG mode and has no slice, .*: `nvidia-smi -i 0 -mig 0`"),
         (
-            FakeNvml(Gpu(A, slices=[Gpu("MIG-1"), None, Gpu("MIG-2")])),
-            "card 0: in MIG mode and has 2 slices, and cards are lent whole: .*-i 0 -dci.*-dgi.* `nvidia-smi -i 0 -mig 0`",
+            FakeNvml(Gpu(A, mig=True)),
+            "card 0: in MIG mode, and cards are lent whole: .*-i 0 -dci.*-dgi.* `nvidia-smi -i 0 -mig 0`",
         ),
     ],
 )

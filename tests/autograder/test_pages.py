@@ -55,29 +55,25 @@ def test_every_page_is_made_once(tmp_path, workers):
     assert no_children()
 
 
-def test_a_page_that_never_ends_is_ended_and_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "SECONDS", 0.3)
-    found = made(partial(bo_does, never_ends, tmp_path))
-    assert found == dict.fromkeys(NAMES, "") | {"bo": "it took more than 0.3 seconds"}
+def fails():
+    raise RecursionError("\ud800 too deep")
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        (never_ends, "it took more than 0.3 seconds"),
+        (signal.pause, "it took more than 2 seconds"),
+        (lambda: bytearray(8 << 30), "MemoryError: "),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "the process that makes it was killed 3 times"),
+        (fails, "RecursionError: \\ud800 too deep"),
+    ],
+)
+def test_a_page_that_cannot_be_made_is_said_and_costs_nobody_elses(tmp_path, monkeypatch, what, why):
+    monkeypatch.setattr(pages, "SECONDS", 0.3 if what is never_ends else pages.SECONDS)
+    monkeypatch.setattr(pages, "PATIENCE", 2.0 if what is signal.pause else pages.PATIENCE)
+    assert made(partial(bo_does, what, tmp_path)) == dict.fromkeys(NAMES, "") | {"bo": why}
     assert {path.name for path in tmp_path.iterdir()} == {*NAMES} - {"bo"}
-
-
-def test_a_page_that_waits_for_ever_is_ended_and_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "PATIENCE", 2.0)
-    found = made(partial(bo_does, signal.pause, tmp_path))
-    assert found == dict.fromkeys(NAMES, "") | {"bo": "it took more than 2 seconds"}
-
-
-def test_a_page_that_needs_too_much_memory_is_said(tmp_path):
-    found = made(partial(bo_does, lambda: bytearray(8 << 30), tmp_path))
-    assert found == dict.fromkeys(NAMES, "") | {"bo": "MemoryError: "}
-
-
-def test_a_page_that_fails_is_said(tmp_path):
-    def fails():
-        raise RecursionError("\ud800 too deep")
-
-    assert made(partial(bo_does, fails, tmp_path))["bo"] == "RecursionError: \\ud800 too deep"
 
 
 def test_a_page_whose_process_was_killed_is_made_by_another(tmp_path):
@@ -88,11 +84,6 @@ def test_a_page_whose_process_was_killed_is_made_by_another(tmp_path):
 
     assert made(partial(bo_does, killed_once, tmp_path)) == dict.fromkeys(NAMES, "")
     assert (tmp_path / "bo").exists()
-
-
-def test_a_page_that_kills_its_process_each_time_is_said(tmp_path):
-    found = made(partial(bo_does, lambda: os.kill(os.getpid(), signal.SIGKILL), tmp_path))
-    assert found == dict.fromkeys(NAMES, "") | {"bo": "the process that makes it was killed 3 times"}
 
 
 def test_a_full_disk_is_no_pages_fault():

@@ -438,7 +438,7 @@ def test_what_waits_in_the_newest_attempt_keeps_a_chapter_open_and_in_an_older_o
     ]
     line = Line("ada", "", (Counted(chapter, 1, marked[0], (second,)),), 0)
     assert not line.whole
-    said = [each for part in term_lines.parts(line, rules.Rules(Path(), best=True), "UTC") for each in part.said]
+    said = [each for _, part in term_lines.parts(line, rules.Rules(Path(), best=True), "UTC") for each in part]
     assert "1 answer of the newest attempt waits for a mark by hand; it may count then." in said
 
 

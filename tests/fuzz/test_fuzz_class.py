@@ -4,17 +4,13 @@ With ``-m classes`` a small class; with ``-m slow`` a thousand mutants and five 
 $ACROSS_FUZZ_CLASS="COUNT" or "FIRST:LAST" (by default 1000) and $ACROSS_FUZZ_SEED, by default others at each run.
 """
 
-import contextlib
-import csv
+import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import chaos
+import courses
 import pytest
 from bs4 import BeautifulSoup
 from fuzzing import SEED
@@ -26,7 +22,6 @@ from autograder.model.course import Course
 from autograder.model.verdict import Fault, Result
 from autograder.report import rendering
 from autograder.sandbox import boxes
-from autograder.sandbox.cgroups import ROOT
 from fixture import CHAPTER
 
 SMALL, LARGE = "25", os.environ.get("ACROSS_FUZZ_CLASS", "1000")
@@ -62,69 +57,18 @@ def graded(request: pytest.FixtureRequest, fixture_course: Course, tmp_path_fact
     for name in [*made, *honest]:
         folder = place / "submissions" / name / CHAPTER
         folder.mkdir(parents=True)
-        made.get(name, Mutant(name, "", _bytes(demo.signed(solved, name)))).hand_in(folder / f"{CHAPTER}.ipynb")
-    with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as work:
-        os.chmod(work, 0o711)
-        pid, code, log = _grade(fixture_course, place, work, 120 + SECONDS * len(made))
-        left = [*_processes(work), *os.listdir(work), *(group.name for group in ROOT.glob(f"**/across/j{pid}-*"))]
+        notebook = json.dumps(demo.signed(solved, name)).encode()
+        made.get(name, Mutant(name, "", notebook)).hand_in(folder / f"{CHAPTER}.ipynb")
+    run = chaos.Run(fixture_course.root, place / "submissions", place / "out", place / "mark-", CHAPTER)
+    try:
+        code = run.end(120 + SECONDS * len(made))
+        left = chaos.leftovers(run.mark, [run.process.pid])
+    finally:
+        run.close()
     rows: dict[str, dict[str, dict[str, str]]] = {}
-    with (
-        contextlib.suppress(FileNotFoundError),
-        open(place / "out" / "marks.csv", encoding="utf-8", newline="") as file,
-    ):
-        for row in csv.DictReader(file):
-            rows.setdefault(row["student"], {})[row["exercise"]] = row
-    return Graded(place / "out", code, log, made, honest, rows, left)
-
-
-def _bytes(notebook: dict) -> bytes:
-    import json
-
-    return json.dumps(notebook).encode()
-
-
-def _grade(course: Course, place: Path, work: str, seconds: float) -> tuple[int, int, str]:
-    """Run the command; its process id, exit code and output. It is ended by a deadline."""
-    command = [sys.executable, "-m", "autograder", "--course", str(course.root), "grade", CHAPTER]
-    command += ["--submissions", str(place / "submissions")]
-    with open(place / "log", "w+b") as log:
-        process = subprocess.Popen(
-            [*command, "--out", str(place / "out"), "--workers", "2"],
-            stdout=log,
-            stderr=log,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), work]).strip(os.pathsep),
-            },
-            start_new_session=True,
-        )
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        log.seek(0)
-        return process.pid, process.returncode, log.read().decode(errors="replace")
-
-
-def _processes(work: str, deadline: float = 10.0) -> list[str]:
-    """The processes with the folder `work` in their PYTHONPATH that do not end by themselves; they are ended."""
-    until = time.monotonic() + deadline
-    while (found := _of(work)) and time.monotonic() < until:
-        time.sleep(0.05)
-    for pid in found:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return list(found.values())
-
-
-def _of(work: str) -> dict[int, str]:
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if work.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "comm").read_text().strip()
-    return found
+    for (student, exercise), row in courses.marks(place / "out").items() if code == 0 else ():
+        rows.setdefault(student, {})[exercise] = row
+    return Graded(place / "out", code, run.said, made, honest, rows, left)
 
 
 def test_the_command_succeeds(graded):
