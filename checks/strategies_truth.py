@@ -72,8 +72,9 @@ def batched(student, cases):
         strategy = tf.distribute.MirroredStrategy([f"/CPU:{i}" for i in range(replicas)])
         numbers = tf.data.Dataset.range(count)
         data = tf.data.Dataset.zip((numbers, numbers.map(lambda i: 3 * i)))
-        batches = [[np.asarray(x), np.asarray(y)] for x, y in student.even(data, size, strategy)]
-        found.append(batches)
+        made = student.even(data, size, strategy)
+        batches = [[np.asarray(x), np.asarray(y)] for x, y in made] if isinstance(made, tf.data.Dataset) else []
+        found.append([isinstance(made, tf.data.Dataset), type(made).__name__, batches])
     return found
 
 
@@ -257,9 +258,16 @@ def reduced(student, shapes, replicas):
         back.append([int(number), [tf.identity(each).name for each in sums]])
         return tf.constant(0.0)
 
-    graph = tf.Graph()
+    graph, odd = tf.Graph(), set()
     with graph.as_default():
         strategy.run(replica)
+    for op in graph.get_operations():  # what no graph may hold that is graded; the visible check refuses the same
+        if op.type in ("PyFunc", "EagerPyFunc", "Bitcast"):
+            odd.add(op.type)
+        odd.update(op.type for each in op.outputs if each.dtype.is_complex or each.dtype == tf.variant)
+    if odd:
+        names = ", ".join(sorted(odd))
+        raise TypeError(f"packed(gradients) builds {names}; use only reshape, concat, split and slices around the sum")
     inputs, outputs = ([names for _, names in sorted(each)] for each in (fed, back))
     return tracing.quiet(graph, [name for names in outputs for name in names]), inputs, outputs
 

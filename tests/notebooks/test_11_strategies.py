@@ -37,7 +37,17 @@ def fitted(count: int, batch: int, replicas: int) -> tuple[list[float], float] |
 @pytest.fixture(scope="module")
 def trained() -> dict[tuple[int, int, int], Any]:
     """What `fitted` gives of each, all in one process."""
-    asked = [(20, 10, 4), (14, 8, 1), (14, 8, 4), (12, 8, 1), (12, 8, 4), (8, 8, 1)]
+    asked = [
+        (20, 10, 4),
+        (14, 8, 1),
+        (14, 8, 4),
+        (12, 8, 1),
+        (12, 8, 4),
+        (8, 8, 1),
+        (16, 16, 1),
+        (17, 16, 1),
+        (17, 16, 4),
+    ]
     return fresh.run(lambda: {each: fitted(*each) for each in asked}, cpus=4, timeout=240)
 
 
@@ -58,6 +68,45 @@ def test_even_batches_train_as_one_device(trained):
     (alone, loss), (weights, same_loss) = trained[12, 8, 1], trained[12, 8, 4]
     assert weights == pytest.approx(alone, abs=1e-5)
     assert same_loss == pytest.approx(loss, abs=1e-5)
+
+
+@pytest.mark.whole
+def test_a_replica_without_an_example_counts_as_zero(trained):
+    (before, _), (after, loss), (weights, same_loss) = trained[16, 16, 1], trained[17, 16, 1], trained[17, 16, 4]
+    assert weights == pytest.approx([a + (b - a) / 4 for a, b in zip(before, after, strict=True)], abs=1e-5)
+    assert same_loss == pytest.approx(loss, abs=0.05)  # not a NaN
+
+
+@pytest.mark.whole
+@in_a_fresh_process(cpus=2)
+def test_the_recipes_test_passes_a_right_program_and_names_what_differs():
+    import numpy as np
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")
+    layers = tf.keras.layers
+    x = np.random.default_rng(0).normal(size=(32, 3)).astype("float32")
+    y = 2 * x[:, :1] + 1
+
+    def trained(strategy, *between):
+        tf.keras.utils.set_random_seed(0)
+        with strategy.scope():
+            model = tf.keras.Sequential([tf.keras.Input((3,)), *[make() for make in between], layers.Dense(1)])
+            model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+        history = model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(16), verbose=0)
+        return [*model.get_weights(), np.array(history.history["loss"][0])]
+
+    def the_same(*between) -> bool:
+        ways = tf.distribute.ReductionToOneDevice()
+        both = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], cross_device_ops=ways)
+        pairs = zip(trained(both, *between), trained(tf.distribute.OneDeviceStrategy("/CPU:0"), *between), strict=True)
+        return all(np.allclose(a, b, rtol=0, atol=1e-4) for a, b in pairs)
+
+    assert the_same()  # it starts at random
+    assert the_same(lambda: layers.BatchNormalization(synchronized=True))
+    assert not the_same(layers.BatchNormalization)
+    assert not the_same(lambda: layers.Dropout(0.5, seed=1))
+    assert not the_same(lambda: layers.GaussianNoise(0.5, seed=1))
 
 
 @pytest.mark.whole
@@ -99,6 +148,10 @@ def test_what_the_chapter_says_of_strategies():
     strategy = tf.distribute.MirroredStrategy(devices)
     first = next(iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(20).batch(10))))
     assert [len(part) for part in strategy.experimental_local_results(first)] == [3, 3, 3, 1]
+    *_, last = strategy.experimental_distribute_dataset(tf.data.Dataset.range(17).batch(16))
+    assert [len(part) for part in strategy.experimental_local_results(last)] == [1, 0, 0, 0]
+    gone = "experimental_make_numpy_dataset"
+    assert (hasattr(tf.compat.v1.distribute.Strategy, gone), hasattr(tf.distribute.Strategy, gone)) == (True, False)
     with tf.Graph().as_default() as graph, tf.distribute.MirroredStrategy(devices[:2]).scope():
         tf.compat.v1.get_variable("w", initializer=1.0)
         assert [op.name for op in graph.get_operations() if op.type == "VarHandleOp"] == ["w", "w/replica_1"]
