@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autograder.gradebook.record import Record, Row, above, some
@@ -100,7 +100,12 @@ def needs(
             "Taken, and perhaps not what was meant",
             "taken with a doubt",
             "Look at what was taken: `handed_in` lists the files, `autograder explain` the notes.",
-            tuple(_doubtful(class_)),
+            tuple(
+                Seen((each.student,), "", note.removeprefix(LOOK))
+                for each in class_
+                for note in each.verdict.notes
+                if note.startswith(LOOK)
+            ),
         ),
         Need(
             "Stopped at a limit",
@@ -118,7 +123,7 @@ def needs(
             "Mistakes that are not listed beside the checks",
             "unlisted mistakes",
             f"Is the sentence right for these answers? What several share may be worth a listed answer in `{file}`.",
-            tuple(_unlisted(class_)),
+            tuple(Seen(each.students, each.exercise, each.message) for each in mistakes(class_) if not each.name),
         ),
         Need(
             "Late by minutes",
@@ -158,12 +163,6 @@ def _confused(class_: Iterable[Record]) -> Iterable[Seen]:
         yield from (Seen((record.student,), where, says) for where, says in told.items())
 
 
-def _doubtful(class_: Iterable[Record]) -> Iterable[Seen]:
-    for record in class_:
-        says = [note.removeprefix(LOOK) for note in record.verdict.notes if note.startswith(LOOK)]
-        yield from (Seen((record.student,), "", each) for each in says)
-
-
 def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Seen]:
     """Where exercises ended so: those of a student that one message is of are told together, by no name if it is all."""
     for record in class_:
@@ -176,23 +175,18 @@ def _alike(class_: Iterable[Record], results: Collection[Result]) -> Iterable[Se
             yield Seen((record.student,), where, message)
 
 
-def mistakes(class_: Iterable[Record], counts: Callable[[Row], bool] = lambda row: True) -> list[Mistake]:
-    """What several students got wrong in the same way, commonest first: by misconception, else by message."""
+def mistakes(class_: Iterable[Record]) -> list[Mistake]:
+    """What students got wrong, and not a check, in the same way, commonest first: by misconception, else by message."""
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for record in class_:
         for row in record.rows:
-            if row.verdict in (Result.FAILED, Result.PARTIAL) and counts(row):
+            if row.verdict in (Result.FAILED, Result.PARTIAL) and row.fault is Fault.STUDENT:
                 found[row.exercise, row.misconception or row.message].append(row)
     made = [
         Mistake(exercise, same[0].misconception, same[0].message, tuple(row.student for row in same))
         for (exercise, _), same in found.items()
     ]
     return sorted(made, key=lambda mistake: (-len(mistake.students), mistake.exercise, mistake.message))
-
-
-def _unlisted(class_: Iterable[Record]) -> Iterable[Seen]:
-    for each in mistakes(class_, lambda row: row.fault is Fault.STUDENT and not row.misconception):
-        yield Seen(each.students, each.exercise, each.message)
 
 
 def _narrowly(class_: Iterable[Record]) -> Iterable[Seen]:

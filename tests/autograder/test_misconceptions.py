@@ -7,9 +7,6 @@ import pytest
 from boxed import needs_a_box
 from small_course import CHECKS, NAME, RIGHT, SOURCE, command
 
-from autograder.gradebook import record
-from autograder.report import class_page
-
 RAISED = """\
     got = student.ask(shifted, x=x, by=by)
     if got == x - by:
@@ -70,14 +67,6 @@ def test_a_student_reads_the_sentence_and_not_the_name(graded):
     _, out, rows = graded
     assert rows["eva", "shift"]["message"] == "You took `by` away; it is to be added."
     assert "minus" not in (out / "feedback" / "eva" / NAME / f"{NAME}.html").read_text()
-
-
-@needs_a_box
-def test_the_class_page_counts_who_makes_the_same_mistake(graded):
-    course, out, _ = graded
-    [first, *_] = class_page.mistakes(record.records(out, course.chapter(NAME)))
-    assert (first.name, first.students) == ("not_twice", ("ann", "ben"))
-    assert "not_twice" in (out / f"report_{NAME}.html").read_text().replace("<wbr>", "")
 
 
 @needs_a_box
