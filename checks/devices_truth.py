@@ -18,6 +18,7 @@ from placing import imported
 
 v1: Any = tf.compat.v1
 MIB = 1 << 20
+PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 
 def _as_written() -> Any:
@@ -166,7 +167,12 @@ def built(student, there, units, size):
         stack.callback(setattr, tensorflow, "device", block)
         tensorflow.device = Block
         forward = student.forward_on(there, Model)
-        made = [forward(batch) for batch in batches]
+        try:
+            made = [forward(batch) for batch in batches]
+        except (AttributeError, NotImplementedError, TypeError) as error:  # what a tensor without a value is asked
+            if "ymbolic" not in str(error):
+                raise
+            raise RuntimeError(f"your function must also work inside a `tf.function`; there: {error}") from None
         for each in made:
             if not tf.is_tensor(each):
                 raise TypeError(
@@ -184,7 +190,7 @@ def products_of(batch: Any, graph: tf.Graph) -> list[tf.Operation]:
             {batch.op.name} if op is batch.op else set[str]().union(*(from_.get(b.name, ()) for b in before))
         )
         from_[op.name] |= {op.name} if op.type == "Placeholder" else set()
-    return [op for op in graph.get_operations() if op.type == "MatMul" and from_[op.name] == {batch.op.name}]
+    return [op for op in graph.get_operations() if op.type in PRODUCTS and from_[op.name] == {batch.op.name}]
 
 
 BUILT = row(anything, list_of(text, 2)).named("a graph of two calls")
@@ -232,7 +238,6 @@ class Built:
         of: dict[str, set[str]] = {}
         for op in seen.everything:
             of[op.name] = {op.type}.union(*(of.get(name, set()) for name in op.inputs))
-        self.products = [op.device for op in seen.of_type("MatMul")]
         self.computed = [
             (op.type, op.device) for op in seen.ops if "Input" in of[op.name] and op.type not in ("Identity", "Input")
         ]

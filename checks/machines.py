@@ -45,6 +45,13 @@ def with_intermediate_code(rng: np.random.Generator) -> tuple[list[Code], list[C
     return codes, [*gpus, (major - 1, 9), (major, minor - 1)]
 
 
+def with_older_intermediate_code(rng: np.random.Generator) -> tuple[list[Code], list[Capability]]:
+    """A wheel whose `compute` name is lower than its machine code, and GPUs that both would serve, or one of them."""
+    major, minor = int(rng.integers(8, 10)), int(rng.integers(1, 8))
+    codes: list[Code] = [("sm", (major, minor)), ("compute", (major - 1, minor))]
+    return codes, [(major, minor), (major, minor + 1), (major, minor - 1), (major + 1, 0)]
+
+
 Facts = dict[str, Any]
 KEYS = ("fine", "wheel", "no GPU", "no driver", "not handed in", "hidden", "driver", "libraries", "read the log")
 WELL: Facts = {"seen": 0, "cuda": True, "gpus": 1, "driver": 570, "handed_in": 1, "visible": None, "missing": []}

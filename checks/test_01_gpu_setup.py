@@ -25,6 +25,7 @@ from machines import (
     truth_of,
     two_things_wrong,
     with_intermediate_code,
+    with_older_intermediate_code,
     word_for,
 )
 
@@ -107,7 +108,7 @@ def check_call(student: Any, rng: Any, there: str, units: list[int]) -> tuple[st
         f"Of a model with layers of {units} units the output has shape {made.shape}; expected {wanted}."
     )
     assert made.models == 1, f"{call} twice: {made.models} models were built; expected one model, built once."
-    assert made.products, f"{call}: no product was seen in the call; expected the model to be called there."
+    assert made.computed, f"{call}: no op computed with the batch; expected the model to be called there."
     elsewhere = [(kind, each) for kind, each in made.computed if each != there.strip("/")]
     stray = [(kind, each) for kind, each in elsewhere if each not in ("CPU:0", "GPU:0")]
     assert not stray, f"{call}: {stray[0][0]} ran on /{stray[0][1]}, for which nobody asked."
@@ -266,7 +267,8 @@ def test_machine_code_runs_on_its_own_major_number(student, rng):
 @exercise("code_for_gpus")
 def test_intermediate_code_is_compiled_for_later_gpus(student, rng):
     codes, gpus = with_intermediate_code(rng)
-    check_words(student, [(codes, gpus), (list(reversed(codes)), gpus)])
+    older, cards = with_older_intermediate_code(rng)
+    check_words(student, [(codes, gpus), (list(reversed(codes)), gpus), (older, cards), (list(reversed(older)), cards)])
 
 
 # diagnose

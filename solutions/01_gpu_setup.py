@@ -43,11 +43,11 @@ print("Python", sys.version.split()[0], "| TensorFlow", tf.__version__, "| these
 
 # %% [markdown]
 # ## Why several GPUs?
-# Training that takes weeks should take hours. The book behind this course, a textbook of 2017, claims: 8 GPUs in
+# The book behind this course, a textbook of 2017, claims: 8 GPUs in
 # one machine are often as fast as 16 in many machines, because a network is slow.
 
 # %% [markdown]
-# In a training step all GPUs compute gradients, then all wait until these are added up. Take ResNet-50 with figures of the
+# In a training step each GPU computes gradients for a batch of its own, then all wait until these are added up. Take ResNet-50 with figures of the
 # book's time, a MODEL: calculated, not measured. A step computes for 150 ms. Inside one machine it then waits for 15 ms,
 # over a network of 10 Gbit/s for 155 ms.
 
@@ -96,14 +96,14 @@ with attempt("prediction", done="recorded before it was measured"):
 # %% [markdown]
 # <details><summary>Does the claim hold?</summary>
 #
-# With these figures the claim holds. Other GPUs and networks give another answer. Chapter 10 derives the waiting times,
-# chapter 11 measures.
+# With these figures the claim holds. Chapter 11 measures.
 # </details>
 
 # %% [markdown]
 # ## Physical and logical devices
 # What the machine has are *physical* devices. What a program may name are *logical* devices. `list_physical_devices` does not
-# start TensorFlow. `list_logical_devices` starts it, and from then on the process cannot split a device any more.
+# start TensorFlow. `list_logical_devices`, the first op or the first `tf.device` block starts it. From then on the process
+# cannot split a device any more.
 
 # %% tags=["show"] covers=["S8"]
 for found in tf.config.list_physical_devices():
@@ -186,13 +186,14 @@ def build():
 def called_with_a_batch(forward):
     with tf.device("/CPU:0"):
         batch = tf.ones((2, 3))
-    return placement.trace(lambda batch: forward(batch), batch)  # in no block
+    out = []
+    return placement.trace(lambda batch: out.append(forward(batch)), batch), out[0]  # in no block
 
 
 def watch(device):
     with tf.device(device):
         model = build()
-    return called_with_a_batch(model)
+    return called_with_a_batch(model)[0]
 
 
 HOW = {"gpus": 2} if KIND == "GPU" else {"cpus": 2}  # what a fresh process gets
@@ -210,8 +211,9 @@ fresh.run(watch, D[1], **HOW).draw(title=f"Built under {D[1]}, called without a 
 
 # %% [markdown]
 # ### Exercise: `forward_on` (3 points)
-# Build a model with `build()`. Return a function that takes a batch and gives the tensor `model(batch)`. The batch comes from
-# `/CPU:0`, and all ops shall run on `device`. Budget: one copy a call, the batch. Roughly 6 lines.
+# Build a model with `build()`. Return a function that takes a batch and gives the tensor `model(batch)`, inside a
+# `tf.function`, too. The batch comes from `/CPU:0`. All ops shall run on `device`. Budget: one copy a call, the batch.
+# Roughly 6 lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -236,21 +238,34 @@ def forward_on(device, build):  # "/GPU:1", a function that builds a model -> a 
 # %%
 def seen(answer, device):
     built = []
-    forward = answer(device, lambda: built.append(1) or build())
-    ran, _ = called_with_a_batch(forward), called_with_a_batch(forward)
-    return ran, len(built)
+    forward = answer(device, lambda: built.append(build()) or built[-1])
+    (ran, out), _ = called_with_a_batch(forward), called_with_a_batch(forward)
+    count, wanted = len(built), built[0](tf.ones((2, 3))) if built else None
+    same = tf.is_tensor(out) and out.shape == getattr(wanted, "shape", None)
+    got = None if same and tf.reduce_all(abs(out - wanted) < 1e-4) else repr(out)
+    try:
+        tf.function(lambda batch: forward(batch), autograph=False).get_concrete_function(tf.TensorSpec((2, 3)))
+        refused = None
+    except Exception as error:
+        refused = str(error).partition("\n")[0]
+    return ran, count, got, refused
 
 
 # %% check="forward_on" points=3
 with attempt("forward_on"):
     for device in reversed(D):
-        ran, built = fresh.run(seen, forward_on, device, **HOW)
+        ran, built, got, refused = fresh.run(seen, forward_on, device, **HOW)
         if device == D[1]:
             display(ran.draw(title=f"Your call, asked for on {device}", devices=LANES))
-        products = sorted({f"/{op.device}" for op in ran.of_type("MatMul")})
-        expect(built == 1, f"build() was called {built} times for two calls; expected once, before the first call")
-        expect(products, "no product was seen in your call; expected the model to be called there")
-        expect(products == [device], f"asked for {device}, your products ran on {' and '.join(products)}")
+        ops = [(op.type, f"/{op.device}") for op in ran.from_inputs() if op.type != "Identity"]
+        elsewhere = [f"{kind} ran on {there}" for kind, there in ops if there != device]
+        expect(built == 1, f"build() was called {built} times for two calls; expected once")
+        expect(
+            got is None, f"for a batch your function returned {got}; expected the tensor model(batch), of shape (2, 1)"
+        )
+        expect(ops, "no op computed with the batch; expected the model to be called there")
+        expect(not elsewhere, f"asked for {device}, {', '.join(elsewhere)}")
+        expect(refused is None, f"your function must also work inside a `tf.function`; there: {refused}")
         expect(len(ran.copies()) < 2, f"{len(ran.copies())} copies, of {[name for name, _ in ran.copies()]}; budget: 1")
 
 # %% [markdown]
@@ -262,8 +277,7 @@ with attempt("forward_on"):
 smi.read()
 
 # %% [markdown]
-# Each GPU has a line with its number and name, then one with its memory: used, and in all. Below stand the programs that hold
-# memory.
+# Each GPU has two lines: number and name, then memory, used and in all. Below stand the programs that hold memory.
 #
 # By default CUDA numbers the fastest GPU first. With `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA's numbers are the table's (NVIDIA's
 # CUDA guide).
@@ -271,7 +285,7 @@ smi.read()
 # %% [markdown]
 # ### What changed
 # The book runs `nvidia-smi` to check that CUDA is installed. The table cannot tell: its "CUDA Version" is the newest that the
-# driver supports. The CUDA libraries may be missing.
+# driver supports.
 
 # %% [markdown]
 # ### Which GPUs may a process see?
@@ -280,8 +294,8 @@ smi.read()
 
 # %% [markdown]
 # ### Exercise: `seen_with` (2 points)
-# Start a fresh process where `CUDA_VISIBLE_DEVICES` is `value`. Call `look()` *there*, and return what it returned. Leave your
-# own process as it is. 1 line.
+# Start a process by `fresh.run`: no other has the simulated GPUs. Its `CUDA_VISIBLE_DEVICES` is `value`. Call `look()`
+# *there*, and return what it returned. Leave your own process as it is. 1 line.
 #
 # <details><summary>Hint</summary>
 #
@@ -322,7 +336,7 @@ with attempt("seen_with"):
 
 # %% [markdown]
 # CUDA reads the variable up to the first entry that is no GPU. `"0,-1"` shows GPU 0. `"-1,0"` and the empty text show none.
-# A variable that is not set hides nothing. Simulated GPUs follow the same rule.
+# A variable that is not set hides nothing. For such lists simulated GPUs follow the same rule.
 
 # %% [markdown]
 # ## From the program down to the GPU
@@ -381,7 +395,8 @@ print("in this wheel:" if tf.test.is_built_with_cuda() else "recorded from the L
 # %% [markdown]
 # ### Exercise: `code_for_gpus` (4 points)
 # Return a list with one word for each GPU that TensorFlow lists. `"machine"`: the wheel has machine code for it.
-# `"compiled"`: only intermediate code. `"none"`: no code. Roughly 10 lines. The check invents GPUs and wheels.
+# `"compiled"`: only intermediate code. `"none"`: no code. Roughly 10 lines. Simulated GPUs have no
+# capability: try it inside `with invented.machine(invented.GPUS, ["sm_80"]):`.
 #
 # <details><summary>Hint</summary>
 #
@@ -409,16 +424,16 @@ def code_for_gpus():  # -> ["machine", "none"] on a machine with two GPUs
 
 # %% check="code_for_gpus" points=4
 with attempt("code_for_gpus"):
-    built, words = (
-        ["sm_60", "sm_80", "compute_90"],
-        expecting.list_of(expecting.one_of(["machine", "compiled", "none"])),
-    )
-    with invented.machine(invented.GPUS, built):
-        got = call(code_for_gpus, returns=words)
-    expect(len(got) == len(invented.GPUS), f"{len(invented.GPUS)} GPUs are listed, and you return {len(got)} words")
-    for (model, capability), word, right in zip(invented.GPUS.items(), got, "nnmmmc", strict=True):
-        print(f"{model:18} {capability}: {word}")
-        expect(word[0] == right, f"{model} has {capability}, the wheel {built}; to you that is {word!r}")
+    words = expecting.list_of(expecting.one_of(["machine", "compiled", "none"]))
+    gpus = {**invented.GPUS, "NVIDIA A100": (8, 0)}
+    for built, rights in {"sm_60 sm_86 compute_90": "nnmmmcn", "sm_86 compute_75 sm_120": "nmmmcmc"}.items():
+        with invented.machine(gpus, built.split()):
+            got = call(code_for_gpus, returns=words)
+        print("in the wheel:", built)
+        expect(len(got) == len(gpus), f"{len(gpus)} GPUs are listed, and you return {len(got)} words")
+        for (model, capability), word, right in zip(gpus.items(), got, rights, strict=True):
+            print(f"{model:18} {capability}: {word}")
+            expect(word[0] == right, f"{model} has {capability}, the wheel {built.split()}; to you that is {word!r}")
     with invented.machine({"NVIDIA L4": (8, 9)}, built=[]):
         expect(call(code_for_gpus, returns=words) == ["none"], "a wheel without CUDA has code for no GPU")
 
@@ -439,7 +454,7 @@ except NotImplementedError:
 
 # %% [markdown]
 # ## The start-up log
-# `across` hides TensorFlow's log. Here is a new Python with the log on:
+# `across` hides TensorFlow's log. A new Python with the log on:
 
 
 # %% tags=["show"]
@@ -456,8 +471,9 @@ for line in dict.fromkeys(lines):  # each once; without severity, time and threa
     print(textwrap.shorten(line, 96, placeholder=" ..."))
 
 # %% [markdown]
-# A line begins with its source file. **cudart_stub.cc** looked for the driver's `libcuda`, **cuda_platform.cc** tried to start
-# CUDA. On a machine whose GPU works, **gpu_device.cc** says `Created device`, with the GPU's name (read in the source).
+# A line begins with its source file. **cudart_stub.cc** looked for CUDA's runtime, `libcudart`, and did not find it. Its words
+# "cuda drivers" mislead: the package may be missing, not the driver. **cuda_platform.cc** asked the driver's `libcuda` to
+# start CUDA. On a machine whose GPU works, **gpu_device.cc** says `Created device` (read in the source).
 
 # %% [markdown]
 # ### Then and now
@@ -481,14 +497,14 @@ fresh.run(then)
 
 # %% [markdown]
 # ## "TensorFlow does not see my GPU"
-# TensorFlow answers the first two questions below. The facts for the others come as a `Machine`. A number in its `visible` is
-# always that of a GPU which is there.
+# TensorFlow answers the first two questions below. The facts for the others come as a `Machine`. Each number in `visible`
+# names a GPU that is there, but for -1.
 
 
 # %%
 class Machine(NamedTuple):
     gpus: int = 1  # how many the machine has
-    driver: int | None = 570  # its major version; None: there is no driver
+    driver: int | None = 570  # the host's, its major version: a container sees it, too; None: there is no driver
     handed_in: int = 1  # GPUs that this process may open: a container gets none by itself
     visible: str | None = None  # CUDA_VISIBLE_DEVICES; None: not set
     missing: tuple = ()  # which of the seven libraries are missing
@@ -500,7 +516,7 @@ FINDINGS = {
     "wheel": "is TensorFlow built without CUDA?",
     "no GPU": "has the machine no GPU?",
     "no driver": "is there no driver?",
-    "not handed in": "may this process open no GPU?",
+    "not handed in": "is no GPU handed in to this process?",
     "hidden": "does CUDA_VISIBLE_DEVICES hide all GPUs?",
     "driver": "is the driver older than 525, the oldest for CUDA 12?",
     "libraries": "is one of the seven libraries missing?",
@@ -509,7 +525,8 @@ FINDINGS = {
 
 # %% [markdown]
 # ### Exercise: `diagnose` (3 points)
-# Return the key of the first question that is answered yes. Ask TensorFlow for `"fine"` and `"wheel"`. Roughly 17 short lines.
+# Return the key of the first question that is answered yes. Ask TensorFlow for `"fine"`, and for `"wheel"` by
+# `tf.test.is_built_with_cuda`. Roughly 17 short lines.
 #
 # <details><summary>Hint</summary>
 #
@@ -542,16 +559,20 @@ def diagnose(machine):  # a Machine -> a key of FINDINGS
 PATIENTS = {
     "a laptop": (Machine(gpus=0, driver=None, handed_in=0), "no GPU"),
     "new GPU, fresh Linux": (Machine(driver=None, handed_in=0), "no driver"),
-    "docker run, nothing else": (Machine(handed_in=0, missing=("cuDNN",)), "not handed in"),
+    "docker run, nothing else": (Machine(handed_in=0, visible="-1", missing=("cuDNN",)), "not handed in"),
     "one of four GPUs": (Machine(gpus=4, handed_in=1, missing=("cuDNN",)), "libraries"),
-    "-1 in a start-up file": (Machine(visible="-1"), "hidden"),
+    "-1 in a start-up file": (Machine(driver=470, visible="-1"), "hidden"),
+    "empty in that file": (Machine(visible=""), "hidden"),
+    "none of two": (Machine(gpus=2, handed_in=2, visible="-1,0"), "hidden"),
+    "first of two": (Machine(gpus=2, handed_in=2, visible="0,-1"), "read the log"),
     "set to 0": (Machine(visible="0", missing=("cuDNN",)), "libraries"),
     "never updated": (Machine(driver=470, missing=("cuFFT",)), "driver"),
+    "just new enough": (Machine(driver=525, missing=("cuFFT",)), "libraries"),
     "all in place": (Machine(), "read the log"),
 }
 with attempt("diagnose"):
     key = expecting.one_of(FINDINGS).named("a key of FINDINGS")
-    with invented.machine({"NVIDIA L4": (8, 9)}):
+    with invented.machine({"NVIDIA L4": (8, 9)}, built=[]):
         got = call(diagnose, Machine(gpus=2), returns=key)
         expect(got == "fine", f"TensorFlow lists a GPU, and you say {got!r}")
     with invented.machine(built=[]):
@@ -564,8 +585,7 @@ with attempt("diagnose"):
         expect(said[name] == truly, f'{name}: you say {said[name]!r} of {machine}; which question is first with "yes"?')
 
 # %% [markdown]
-# `across doctor` asks these questions of your machine, and one more, about compute capability. They leave simulated GPUs out;
-# where these stand in, it says that instead:
+# Here the questions, and one about compute capability, are asked of the real hardware. Simulated GPUs are left out.
 
 # %% tags=["show"] covers=["S3", "S8"]
 facts = diagnosis.gather()
@@ -622,8 +642,8 @@ print("processors' time allowed:", limits["cpus"] or "no limit", "| driver:", fa
 # from importlib.metadata import distributions
 # print(tf.config.list_physical_devices("GPU"))   # empty: go on
 # print(tf.test.is_built_with_cuda())             # False: another wheel
-# print(os.environ.get("CUDA_VISIBLE_DEVICES"))   # "" or "-1": unset it
+# print(os.environ.get("CUDA_VISIBLE_DEVICES"))   # "", or -1 first: unset it
 # print(tf.sysconfig.get_build_info())            # for which CUDA, cuDNN, capabilities
-# print([each.name for each in distributions() if "nvidia" in each.name])  # libraries here
+# print([each.name for each in distributions() if "nvidia" in each.name])  # libraries by pip
 # ```
-# In a terminal: `nvidia-smi` and `uv run across doctor`.
+# In a terminal: `nvidia-smi`.

@@ -24,7 +24,7 @@ LARGEST = 1e300  # of a number; beyond, a sum or a product may be no number any 
 SMALLEST = 1e-300  # that is not 0
 WHOLE = 1 << 63  # a whole number is below
 PASTED = 200  # characters of an argument of a call, which is there to be pasted
-DEVICE = re.compile(r"/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
+DEVICE = re.compile(r"(?:/JOB:LOCALHOST/REPLICA:0/TASK:0(?=/))?/?(?:DEVICE:)?([A-Z_]+:\d{1,4})", re.ASCII)
 TASK = re.compile(
     r"(/job:)?(?P<job>\w+)(?(1)(/replica:0)?/task):(?P<task>\d{1,4})[ /]+(device:)?cpu:(?P<cpu>\d{1,4})",
     re.ASCII | re.IGNORECASE,
@@ -123,7 +123,8 @@ number = _one("a number", _number)
 whole = _one("a whole number", _whole)
 truth = _one("True or False", _truth)
 text = _one("text", lambda value: value if type(value) is str else None)
-device = _one("a device's name", _device)  # "/CPU:2", "/device:cpu:2" and "CPU:2" are all "CPU:2"
+# "/CPU:2", "/device:cpu:2", "CPU:2" and a tensor's "/job:localhost/replica:0/task:0/device:CPU:2" are all "CPU:2"
+device = _one("a device's name", _device)
 
 
 def device_in(devices: Iterable[str]) -> Expected:

@@ -3,8 +3,8 @@
     with machine({"NVIDIA L4": (8, 9)}, built=["sm_80"]):
         tf.config.list_physical_devices("GPU")          # one GPU that is not there
 
-Only what `tf.config`, `tf.sysconfig.get_build_info` and `tf.test.is_built_with_cuda` say is replaced, inside the block;
-nothing can run on an invented GPU.
+Only what `tf.config`, `tf.sysconfig.get_build_info` and `tf.test` say is replaced, inside the block; nothing can run on an
+invented GPU.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def machine(
     `built` names the code in the wheel; without any, TensorFlow was built without CUDA.
     """
     import tensorflow as tf
+    from tensorflow.core.framework.device_attributes_pb2 import DeviceAttributes
+    from tensorflow.python.client import device_lib
     from tensorflow.python.eager import context
     from tensorflow.python.platform import build_info
     from tensorflow.python.platform import test as platform_test
@@ -46,6 +48,10 @@ def machine(
         device: {"device_name": model, "compute_capability": tuple(capability)}
         for device, (model, capability) in zip(physical, models, strict=True)
     }
+    runtime = [DeviceAttributes(name="/device:CPU:0", device_type="CPU")]  # of gpu_device_name, is_gpu_available
+    for device, (model, (major, minor)) in zip(logical, models, strict=True):
+        says = f"device: 0, name: {model}, pci bus id: 0000:00:00.0, compute capability: {major}.{minor}"
+        runtime.append(DeviceAttributes(name=device.name, device_type="GPU", physical_device_desc=says))
     cpu, logical_cpu = tf.config.list_physical_devices("CPU"), [context.LogicalDevice("/device:CPU:0", "CPU")]
 
     def listed(devices: list[Any]) -> Any:
@@ -65,6 +71,7 @@ def machine(
     with (
         mock.patch.multiple(context.Context, **replaced),
         mock.patch.object(build_info, "build_info", build),
+        mock.patch.object(device_lib, "list_local_devices", return_value=runtime),
         mock.patch.object(platform_test._test_util, "IsGoogleCudaEnabled", return_value=bool(built)),
     ):
         yield

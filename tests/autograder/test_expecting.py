@@ -83,7 +83,11 @@ def test_what_means_the_same_is_taken():
     assert truth(0, "") is False
     assert list_of(whole)((1, 2.0), "") == [1, 2]
     assert row(text, whole)(["a", 1], "") == ("a", 1)
-    assert {device(each, "") for each in ("/CPU:2", "cpu:2", "/device:CPU:2", "/cpu:2")} == {"CPU:2"}
+    short = ("/CPU:2", "cpu:2", "/device:CPU:2", "/cpu:2")
+    assert {device(each, "") for each in (*short, "/job:localhost/replica:0/task:0/device:CPU:2")} == {"CPU:2"}
+    assert not any(
+        device.fits(f"/job:{each}") for each in ("localhost/replica:0/task:0CPU:2", "ps/replica:0/task:0/CPU:2")
+    )
     np.testing.assert_array_equal(array([2, 2])([[1, 2], [3, 4]], ""), [[1.0, 2.0], [3.0, 4.0]])
 
 

@@ -94,7 +94,7 @@ def test_what_needs_a_person_stands_first_each_kind_with_whom_and_what_was_seen(
         "Confused": ("mo", "pick", "spread", NOISE),
         "Stopped at a limit": ("di", "pick", "time limit"),
         "Could not be read": ("mal lory's %#", "is no JSON"),
-        "not listed": ("mo", "bo, mo", "all of them to one device"),
+        "not listed": ("mo", "bo, ed, mo", "all of them to one device"),
         "Waiting": ("ada, cy, ed, mo", "why", "4 answers"),
     }
     for title, parts in said.items():

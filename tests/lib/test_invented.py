@@ -21,6 +21,14 @@ def test_invented_gpus_are_listed_with_their_details():
         assert ask(tf.config.list_physical_devices("CPU")[0]) == {}
 
 
+def test_the_questions_of_tf_test_are_about_invented_gpus():
+    with invented.machine({"NVIDIA L4": (8, 9)}):
+        assert (tf.test.gpu_device_name(), tf.test.is_gpu_available()) == ("/device:GPU:0", True)
+        assert not tf.test.is_gpu_available(min_cuda_compute_capability=(9, 0))
+    with invented.machine():
+        assert (tf.test.gpu_device_name(), tf.test.is_gpu_available()) == ("", False)
+
+
 def test_the_wheel_is_invented_too():
     with invented.machine(built=["sm_80"]):
         assert tf.test.is_built_with_cuda()

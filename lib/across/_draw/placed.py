@@ -57,6 +57,14 @@ class Placed:
         """The ops of these types: `of_type("MatMul")`."""
         return [op for op in self.ops if op.type in types]
 
+    def from_inputs(self) -> list[Op]:
+        """The ops that compute with an input, by way of others, too; not what prints it, nor what reads a weight alone."""
+        led_to: set[str] = set()
+        for op in self.everything:
+            if op.kind == INPUT or not led_to.isdisjoint(op.inputs):
+                led_to.add(op.name)
+        return [op for op in self.ops if op.name in led_to and op.dtype not in ("", "string")]
+
     def on(self, device: str) -> list[Op]:
         """The ops that ran on a device, "CPU:1" or "/CPU:1"."""
         return [op for op in self.ops if op.device == short_device(device)]
