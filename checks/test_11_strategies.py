@@ -196,8 +196,7 @@ def check_even(student: Any, cases: list[tuple[int, int, int]]) -> None:
     for (count, size, n), (dataset, type_, got) in each_answer(answers, cases, kind, "`even` led to"):
         sizes = [len(x) for x, _ in got]
         says = f"`even` of {count} examples, size {size}, {n} replicas,"
-        if not dataset:
-            raise Misconception("not_a_dataset", f"{says} returned a {type_[:50]}; expected a tf.data.Dataset.")
+        assert dataset, f"{says} returned a {type_[:50]}; expected a tf.data.Dataset."
         says = f"{says} gives batches of {sizes}"
         flat = [each for x, _ in got for each in x]
         if len(set(flat)) < len(flat):
