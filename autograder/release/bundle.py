@@ -40,6 +40,7 @@ from autograder.model import headers
 from autograder.model.address import COLAB_FOLDER, Address
 from autograder.model.course import Course, CourseError
 from autograder.release import elsewhere, leaks, readme
+from autograder.store import files
 
 LIBRARY = "across-tensorflow"
 EXPORT = ("export", "--frozen", "--offline", "--quiet", "--package", LIBRARY, "--all-extras", "--no-emit-workspace")
@@ -123,9 +124,9 @@ def release(
         if found:
             says = "\n".join(f"{name}: {line}; take it out, students would have it" for line in found)
             raise CourseError(f"nothing was released:\n{says}")
-        files = sorted(out / path.relative_to(new) for path in new.rglob("*") if path.is_file())
+        written = sorted(out / path.relative_to(new) for path in new.rglob("*") if path.is_file())
         _join(new, out)
-    return files
+    return written
 
 
 def _over(name: str, due: str) -> None:
@@ -184,9 +185,9 @@ def _join(new: Path, out: Path) -> None:
         if place.is_file() and filecmp.cmp(new / path, place, shallow=False):
             continue
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = place.with_name(f".{place.name}.{os.getpid()}")
-        shutil.copy(new / path, aside)
-        os.replace(aside, place)
+        files.replace(
+            place, (new / path).read_bytes(), (new / path).stat().st_mode & 0o777
+        )  # Binder's start is a program
     for place in sorted((out / "lib").rglob("*.*")):
         gone = place.is_file() and place.relative_to(out) not in wanted
         if gone and "__pycache__" not in place.parts and not any(part.endswith(".egg-info") for part in place.parts):

@@ -51,7 +51,8 @@ def opened(source: Path) -> Iterator[Zip]:
         try:
             archive = stack.enter_context(zipfile.ZipFile(file))
         except BROKEN as error:
-            raise CourseError(f"{source}: the archive is broken ({_says(error)}); download it again") from error
+            mend = "download it again, or unpack it and give the folder"
+            raise CourseError(f"{source}: the archive cannot be read ({_says(error)}); {mend}") from error
         yield Zip(archive)
 
 

@@ -44,6 +44,21 @@ def test_eager_ops_are_listed_where_they_ran():
     assert found.available == ("CPU:0", "CPU:1", "CPU:2", "CPU:3")
 
 
+@in_a_fresh_process(cpus=2)
+def test_what_computes_with_an_input_is_told_from_what_does_not():
+    import tensorflow as tf
+
+    def product(batch):
+        weights = tf.constant([[1.0], [2.0]]) * 3.0
+        with tf.device("/CPU:1"):
+            doubled = batch + batch
+        tf.print(doubled, output_stream="file:///dev/null")
+        return doubled @ weights
+
+    found = trace(product, tf.constant([[1.0, 2.0]])).from_inputs()
+    assert [(op.type, op.device) for op in found] == [("AddV2", "CPU:1"), ("MatMul", "CPU:0")]
+
+
 @in_a_fresh_process(cpus=4)
 def test_an_eager_variable_and_what_is_done_to_it_stay_on_its_device():
     import tensorflow as tf
