@@ -772,10 +772,12 @@ for name, try_it in gone.items():
 #     model.compile(tf.keras.optimizers.SGD(rate * n), loss)
 # model.fit(data.take(len(data) // n * n).batch(per_replica * n))
 # model.predict(images)                                # in order
-# # test: an epoch, last batch too, weights and loss against
-# # tf.distribute.OneDeviceStrategy("/gpu:0"); the same global batch and rate;
-# # tf.keras.utils.set_random_seed(0) before each build; no clipping, Dropout
-# # or noise, and BatchNormalization only with synchronized=True
+# # test: an epoch, last batch too; weights and loss
+# # against tf.distribute.OneDeviceStrategy("/gpu:0");
+# # the same global batch and rate; before each build
+# # tf.keras.utils.set_random_seed(0); no clipping,
+# # Dropout or noise; BatchNormalization only with
+# # synchronized=True
 # ```
 
 # %% [markdown]

@@ -143,7 +143,7 @@ RUNGS: list[Rung] = [
         ),
     ),
     (
-        "may this process open no GPU?",
+        "is no GPU handed in to this process?",
         lambda facts: not facts.open or not facts.libcuda,
         Finding("not handed in", "The host has a driver, this process no GPU.", _CONTAINER),
     ),
