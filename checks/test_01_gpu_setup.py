@@ -160,7 +160,7 @@ COLD = 90.0  # seconds: a new Python imports TensorFlow, on a machine where othe
 @exercise("seen_with")
 def test_the_fresh_process_has_the_gpus_that_the_variable_shows(student, peer, rng):
     witness = Witness(peer)
-    for value in (str(rng.integers(2)), "-1", "1,0", "1,-1,0", "0,-1", ""):
+    for value in ("-1", "1,0", "1,-1,0", ""):
         student.ask(looked, deadline=COLD, value=value, token="", **witness.begins())
         call, there = called("seen_with", [value, "look"]).replace("'look'", "look"), witness.saw("GPU")
         wanted = fresh.run(lambda: len(tf.config.list_physical_devices("GPU")), env={"CUDA_VISIBLE_DEVICES": value})
@@ -175,7 +175,7 @@ def test_the_fresh_process_has_the_gpus_that_the_variable_shows(student, peer, r
 @exercise("seen_with", weak=True)
 def test_what_look_found_comes_back_and_nothing_else_changes(student, rng):
     numbers: list[int] = []
-    for value in (str(rng.integers(2)), "-1", "1,-1,0", "0,-1", ""):
+    for value in ("1,-1,0", "-1"):
         token, call = f"token {rng.integers(10**9)}", called("seen_with", [value, "look"]).replace("'look'", "look")
         answer, own, unchanged = row(anything, whole, truth)(
             student.ask(looked, deadline=COLD, value=value, token=token, address="", port=0), "Your notebook answered"

@@ -95,7 +95,7 @@ class Here(Tabled):
                 device.name,
                 device.physical,
                 device.model,
-                f"{device.memory / GIB:.1f} GiB" if device.memory else "",
+                _size(device.memory or 0),
                 ".".join(map(str, device.compute_capability or ())),
             ]
             for device in self.devices
@@ -354,6 +354,13 @@ def about(gpu: Any) -> tuple[str, int]:
     """The name of a physical GPU, and its memory in MiB."""
     name, size, _ = _facts(gpu)
     return name, (size or 0) // MIB
+
+
+def _size(memory: int) -> str:
+    """So many bytes, for a reader; nothing for none."""
+    if memory < GIB:
+        return f"{memory // MIB} MiB" if memory else ""
+    return f"{memory / GIB:.1f} GiB"
 
 
 def _short(name: str) -> str:

@@ -107,7 +107,7 @@ def run(
     `timeout` is in seconds; then the process is killed, but not while it waits for processors that others have.
 
     Raises what `fn` raised, with its traceback there as the cause; RemoteError where that exception cannot travel; Died when
-    the process ended without an answer; TimeoutError.
+    the process ended without an answer; TimeoutError; TypeError where `fn` is no function.
     """
     return _call(fn, args, kwargs, cpus, gpus, env, timeout, cold, show=True).result()
 
@@ -172,6 +172,11 @@ def _call(
     cold: bool,
     show: bool,
 ) -> Outcome[T]:
+    if not callable(fn):
+        what = type(fn).__name__
+        raise TypeError(
+            f"a fresh process calls a function, and was given a value, a {what}: write `work`, not `work()`"
+        )
     name, started = _name(fn), time.monotonic()
     pickled = pickled_call(name, (fn, args, kwargs))
     server = server_path(started + timeout, cold)

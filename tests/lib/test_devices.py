@@ -49,6 +49,17 @@ def test_looking_does_not_start_tensorflow():
     assert devices.simulate(2) == ["/CPU:0", "/CPU:1"]
 
 
+@in_a_fresh_process()
+def test_memory_of_less_than_a_gib_is_told_in_mib():
+    import tensorflow as tf
+
+    devices.gpus(1, "2 GiB")
+    pieces = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in (768, 1024)]
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("GPU")[0], pieces)
+    tf.config.list_logical_devices()
+    assert [row[3] for row in devices.here().rows() if "GPU" in row[0]] == ["768 MiB", "1.0 GiB"]
+
+
 def as_a_card(mib: int, asked: int, before: int = 0) -> tuple[list[str], list[int | None], str]:
     """Names, MiB and line of `asked` GPUs where a (here: simulated) card has `mib`, cut by its user into `before` pieces."""
     import contextlib

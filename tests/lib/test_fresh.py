@@ -137,6 +137,11 @@ def test_a_function_that_cannot_be_sent_is_named():
         fresh.run(holds_a_lock)
 
 
+def test_a_value_in_place_of_a_function_says_how_to_write_it():
+    with pytest.raises(TypeError, match=r"a list: write `work`, not `work\(\)`"):
+        fresh.run([1, 2])  # type: ignore[arg-type]
+
+
 def test_a_tf_function_that_has_been_traced_is_sent_and_keeps_its_settings():
     import tensorflow as tf
 
