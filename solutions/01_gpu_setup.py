@@ -642,8 +642,8 @@ print("processors' time allowed:", limits["cpus"] or "no limit", "| driver:", fa
 # from importlib.metadata import distributions
 # print(tf.config.list_physical_devices("GPU"))   # empty: go on
 # print(tf.test.is_built_with_cuda())             # False: another wheel
+# # in a terminal: nvidia-smi                     # none: no driver; a table without GPUs: none handed in
 # print(os.environ.get("CUDA_VISIBLE_DEVICES"))   # "", or -1 first: unset it
 # print(tf.sysconfig.get_build_info())            # for which CUDA, cuDNN, capabilities
 # print([each.name for each in distributions() if "nvidia" in each.name])  # libraries by pip
 # ```
-# In a terminal: `nvidia-smi`.
