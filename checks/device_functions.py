@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from autograder.probe.asking import probe
+from autograder.probe.asking import kept, probe
 from placing import device_of, imported, names, ran, session
 
 OTHERS = ("product", "sum", "negation", "copy", "constant")  # kinds of steps that are no variables
 
 
 @probe(graphs=1)
-def built(student, maker, arguments, steps):
-    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function."""
+def built(student, maker, arguments, steps, again=False):
+    """Build `steps` ([kind, name, pin]; kinds: new and old variables, and OTHERS) under a device function.
+
+    `again`: it is made of the very arguments of the last one, as that left them.
+    """
     import contextlib
 
     from across import tracing
@@ -28,7 +31,8 @@ def built(student, maker, arguments, steps):
         "constant": lambda value, name: tf.constant(1.0, name=name),
     }
     graph = tf.Graph()
-    function = getattr(student, maker)(*arguments)
+    kept["arguments"] = kept["arguments"] if again else arguments
+    function = getattr(student, maker)(*kept["arguments"])
     with graph.as_default(), tf.compat.v1.device(function):
         value = tf.compat.v1.placeholder(tf.float32, [], name="one")
         for kind, name, pin in steps:
@@ -71,10 +75,14 @@ def shuffled(rng: np.random.Generator, kinds: list[str], pin: bool = False) -> l
 
 
 def mixed_steps(rng: np.random.Generator, pin: bool) -> list[Step]:
-    """Variables of both kinds and OTHERS, in an order in which a count of one kind, or of every op, tells."""
+    """Variables of both kinds and OTHERS, in an order in which a count of one kind, or of every op, tells.
+
+    With `pin` all OTHERS are in blocks of their own but one product.
+    """
     while True:
         steps = shuffled(rng, ["new"] * 3 + ["old"] * 3 + ["product", *OTHERS], pin=pin)
         kinds = [kind for kind, _, _ in steps if kind not in OTHERS]
         away = not pin or any(device_of(pinned) != "CPU:0" for kind, _, pinned in steps if pinned and kind in OTHERS)
         if len(set(kinds[:3])) == 2 and away:
-            return [["new", "first_of_all", None], ["old", "second_of_all", None], *steps]
+            first = [["new", "first_of_all", None], ["old", "second_of_all", None], ["product", "third_of_all", None]]
+            return [*first, *steps]

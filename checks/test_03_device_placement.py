@@ -52,7 +52,15 @@ def held(student):
     import gc
 
     gc.collect()  # the names are in nobody's memory any more, and in no frame: `where` has its tensor and that is all
-    return [student.where(tensor) for tensor in kept.pop("tensors")]
+    listed = student.D
+    names, listed[:] = (
+        listed[:],
+        [f"/GPU:{i}" for i in range(4)],
+    )  # as where D is four GPUs, and the tensor on none of them
+    try:
+        return [student.where(tensor) for tensor in kept.pop("tensors")]
+    finally:
+        listed[:] = names
 
 
 def check_where(answers: Any, wanted: list[str], made: str, called_on: str = "") -> None:
@@ -143,10 +151,11 @@ def check_place(got: Any, ops: Sequence[Wish], default: str, ran_on: dict[str, s
 @exercise("place", weight=1)
 def test_pins_variables_and_the_default(student, rng):
     default = f"/cpu:{rng.integers(4)}"
-    fresh = names(rng, 9)
-    ops = wishes(rng, default, fresh[:3], fresh[3:5], fresh[5:])
+    fresh = names(rng, 11)
+    ops = wishes(rng, default, fresh[:3], fresh[3:5], fresh[5:9])
+    ops += [(fresh[9], None, None), (fresh[10], elsewhere(rng, default), fresh[9])]  # a variable that nobody pinned
     program = Program(default)
-    program.add(ops, set(fresh[3:5]))
+    program.add(ops, {*fresh[3:5], fresh[9]})
     got = student.ask(placed, ops=ops, default=default, before={})
     check_place(got, ops, default, program.run(), {})
 
@@ -160,12 +169,13 @@ def test_what_an_earlier_run_placed_stays(student, rng):
     program.add(ops, set(fresh[4:6]))
     ran_first = program.run()
     before = {name: f"/{ran_first[name]}" for name, _, _ in ops}
-    ops = [(name, elsewhere(rng, before[name].lower()), variable) for name, _, variable in ops]  # too late
+    late_pins = {name: elsewhere(rng, before[name].lower()) for name, _, _ in ops if name != fresh[1]}
+    ops = [(name, late_pins.get(name), variable) for name, _, variable in ops]  # too late; of fresh[1] its pin is gone
     late: list[Wish] = [(name, None, fresh[4 + i % 2]) for i, name in enumerate(fresh[8:10])]
     late.append((fresh[12], elsewhere(rng, before[fresh[4]].lower()), fresh[4]))
     ops += [*late, (fresh[10], None, None), (fresh[11], elsewhere(rng, default), None)]
     for name, pin, _ in ops[:8]:
-        program.graph.get_operation_by_name(name)._set_device(pin)
+        program.graph.get_operation_by_name(name)._set_device(pin or "")
     program.add(ops[8:], set())
     ops = [op for op in ops if op[0] != fresh[5]]  # a variable that `before` alone has
     got = student.ask(placed, ops=ops, default=default, before=before)
@@ -223,12 +233,23 @@ def test_each_product_runs_on_its_own_device(student, rng):
 def test_the_sum_is_formed_on_the_third_device(student, rng):
     halves = halved(student, rng)
     check_sum(halves)
+    again = halved(student, rng, [(int(rng.integers(1, 4)),) * 3])
+    assert same(again.total, again.a @ again.b + again.b @ again.a), (
+        f"{again.call}, one device three times, shows another sum than for three devices; expected a @ b + b @ a."
+    )
     assert halves.last == device_of(halves.devices[2]), (
         f"{halves.call} shows the sum on {halves.last}; expected the third device of the list."
     )
 
 
 # forward: each layer of a Keras model where its weights are
+
+
+@probe
+def named_past_nine(student):
+    tf.keras.backend.clear_session()
+    for _ in range(8):  # the next layers are dense_8, dense_9, dense_10: as text, in another order
+        tf.keras.layers.Dense(1)
 
 
 @exercise("forward", weight=1)
@@ -246,7 +267,7 @@ def test_no_weight_is_copied_on_the_way_back(student, rng):
 @exercise("forward", weight=2)
 def test_no_result_is_copied_without_need(student, rng):
     one, two, three = 1 + rng.permutation(3)
-    run, says = check_forward(student, rng, [one, two, two, three])
+    run, says = check_forward(student, rng, [one, two, two, three, one])
     assert len(run.copies) <= run.budget, (
         f"{says} made {len(run.copies)} copies, though of no weight; {run.budget} are enough: "
         "x to the first layer, and one wherever the next layer's weights are on another device."
@@ -255,6 +276,7 @@ def test_no_result_is_copied_without_need(student, rng):
 
 def check_forward(student: Any, rng: np.random.Generator, homes: list[Any]) -> tuple[Forward, str]:
     """Run the student's `forward` on fresh weights, whose homes are known: is it right, was a weight copied?"""
+    student.ask(named_past_nine)
     run = Forward(student, rng, [f"/cpu:{home}" for home in homes])
     says = f"`forward(model, x)` for layers with weights on {', '.join(map(str, run.homes))}"
     if run.right_without_activation:
@@ -277,8 +299,8 @@ KIND |= {"copy": "an Identity", "constant": "a Const"}
 
 
 def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> None:
-    """Variables of `kind` must go to one device, everything else to another."""
-    first, rest = some_devices(rng, 2)
+    """Variables of `kind` must go to one device, everything else to another: none of them the notebook's, nor the default."""
+    first, rest = (f"/cpu:{i}" for i in rng.permutation([(1, 2), (1, 3), (3, 2)])[0])
     steps = shuffled(rng, [kind] * int(rng.integers(2, 4)) + list(OTHERS))
     graph = student.ask(built, maker="variables_on", arguments=[first, rest], steps=steps)
     places = went(graph, steps)
@@ -288,9 +310,12 @@ def check_variables_on(student: Any, rng: np.random.Generator, kind: str) -> Non
     if swapped:
         says = "Variables and all the rest changed places; expected the variables on `first`."
         raise Misconception("swapped", says)
+    stray = variables - {device_of(first), device_of(rest)}
+    called = f"`variables_on({first!r}, {rest!r})`"
+    assert not stray, f"Under {called} variables are on {', '.join(sorted(stray))}: neither `first` nor `rest`."
     for each, name, _ in steps:
         wanted = device_of(first if each == kind else rest)
-        which = "`first`" if each == kind else "`rest`"
+        which = f"`first`, {wanted}" if each == kind else f"`rest`, {wanted}"
         assert places[name] == wanted, f"{name}, {KIND[each]}, went to {places[name]}; expected it on {which}."
 
 
@@ -338,12 +363,23 @@ def check_turns(places: dict[str, str], steps: list[Step], devices: list[str], n
         )
 
 
+def check_unpinned(graph: Any, steps: list[Step], devices: list[str]) -> None:
+    """What is in no block must have no device in the graph: the session is to choose one."""
+    device = {node.name: node.device for node in graph.node}
+    for kind, name, pin in steps:
+        assert kind not in OTHERS or pin or not device[name], (
+            f"Under `round_robin({devices})` {name}, {KIND[kind]} in no block, was pinned to {device_of(device[name])}; "
+            "expected it to have no pin, as before."
+        )
+
+
 @exercise("round_robin", weight=1)
 def test_variables_take_turns(student, rng):
     devices = some_devices(rng, 3)
     steps = mixed_steps(rng, pin=False)
     graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
     check_turns(went(graph, steps), steps, devices)
+    check_unpinned(graph, steps, devices)
 
 
 @exercise("round_robin", weight=1)
@@ -352,6 +388,7 @@ def test_everything_else_is_left_alone(student, rng):
     steps = mixed_steps(rng, pin=True)
     graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
     check_turns(went(graph, steps), steps, devices)
+    check_unpinned(graph, steps, devices)
 
 
 @exercise("round_robin", weight=2)
@@ -359,7 +396,7 @@ def test_two_device_functions_do_not_share_their_turns(student, rng):
     devices = some_devices(rng, 3)
     for nth in ("", "a second "):  # eight variables over three devices: a count that is kept begins elsewhere
         steps = mixed_steps(rng, pin=True)
-        graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps)
+        graph = student.ask(built, maker="round_robin", arguments=[devices], steps=steps, again=bool(nth))
         check_turns(went(graph, steps), steps, devices, nth)
 
 
@@ -371,10 +408,27 @@ def chosen(student, tasks, devices, copy):
     return student.soonest([student.Task(*task) for task in tasks], list(devices), copy)
 
 
-def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, ties: bool) -> None:
+def waiting(rng: np.random.Generator, copy: float) -> list[tuple[Any, ...]]:
+    """A program whose last tasks have two inputs: copied side by side, the last to arrive decides, be it first or last."""
+    short, long, both, again = names(rng, 4)
+    ends = [(short, 1.0, ()), (long, 3.0 + copy, ())]
+    return [*ends, (both, 0.5, (short, long)), (again, 1.0, (long, short))]
+
+
+def tied(rng: np.random.Generator, copy: float) -> list[tuple[Any, ...]]:
+    """A program whose last task ends as soon on each of three devices: busy least is the third, with its input the second."""
+    long, short, third, more, most, last = names(rng, 6)
+    apart = [(long, 5.0, ()), (short, 1.0, ()), (third, 1.0, ()), (more, 4.0, ())]
+    return [*apart, (most, copy, (more,)), (last, 1.0, (more,))]
+
+
+def check_soonest(
+    student: Any, tasks: list[tuple[Any, ...]], devices: list[str], copy: float, *, ties: bool, tells: bool = True
+) -> None:
     """Go through the placement task by task: could this one have ended sooner, given where those before it are?
 
-    With `ties`, of devices where it ends as soon the first must have been taken; without, any will do.
+    With `ties`, of devices where it ends as soon the first must have been taken; without, any will do. `tells`: each
+    known misconception gives an answer of its own.
     """
     got = student.ask(chosen, tasks=tasks, devices=devices, copy=copy)
     got = dict_of().named("a dictionary from name to device")(got, "`soonest` returned")
@@ -402,10 +456,13 @@ def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str]
         "free_soonest": (greedy(tasks, devices, copy, by="free"), "the device that is free soonest is taken"),
         "whole_schedule": (greedy(tasks, devices, copy, by="all"), "all tasks so far are to end soonest, not this one"),
         "last_of_a_tie": (greedy(tasks, devices[::-1], copy), "on a tie the last device is taken, not the first"),
+        "two_devices_only": (greedy(tasks, devices[:2], copy), "there are the first two devices only"),
     }
     for misconception, (choice, says) in known.items():
-        if got == choice:
+        if tells and got == choice:
             raise Misconception(misconception, f"{asked} Your answer would be right if {says}.")
+    if len(tasks[i][2]) > 1:
+        asked += " Its inputs are copied side by side; the last to arrive decides."
     raise AssertionError(asked)
 
 
@@ -413,12 +470,14 @@ def check_soonest(student: Any, tasks: list[tuple[Any, ...]], devices: list[str]
 def test_every_task_ends_as_soon_as_it_can(student, rng):
     devices = some_devices(rng, 3)
     check_soonest(student, telling(rng, devices, 1.0, 6), devices, 1.0, ties=False)
+    check_soonest(student, waiting(rng, 1.0), devices, 1.0, ties=False, tells=False)
 
 
 @exercise("soonest", weight=1)
 def test_copies_count(student, rng):
     devices, copy = some_devices(rng, 4), float(rng.integers(2, 4))
     check_soonest(student, telling(rng, devices, copy, 7), devices, copy, ties=False)
+    check_soonest(student, waiting(rng, copy), devices, copy, ties=False, tells=False)
 
 
 @exercise("soonest", weight=2)
@@ -426,3 +485,6 @@ def test_a_tie_goes_to_the_device_listed_first(student, rng):
     for count in rng.permutation([3, 4]):
         devices, copy = some_devices(rng, int(count)), float(rng.integers(1, 3))
         check_soonest(student, telling(rng, devices, copy, 8), devices, copy, ties=True)
+        check_soonest(student, waiting(rng, copy), devices, copy, ties=True, tells=False)
+    devices = sorted(some_devices(rng, 3))[::-1]  # the first is not the first by name
+    check_soonest(student, tied(rng, 2.0), devices, 2.0, ties=True, tells=False)

@@ -140,8 +140,10 @@ with attempt("where"):
     with tf.device("/CPU:0"):
         beside = tf.constant(1.0)
     for tensor, home in ((made, D[1]), (doubled(made), D[2]), (beside, "/CPU:0")):
-        got = call(where, tensor, returns=expecting.device)
-        expect(got == home[1:], f"`where` returned {got!r} for a tensor in the memory of {home}")
+        got = call(where, tensor, returns=expecting.text.named("a device's name, as in D"))
+        expect("job:" not in got, f"`where` returned the whole name {got!r}; expected only its end, spelled as in D")
+        found = read(got, "`where` returned", expecting.device)
+        expect(found == home[1:], f"`where` returned {got!r} for a tensor in the memory of {home}")
 
 # %% [markdown]
 # ## You say, TensorFlow obeys
@@ -169,18 +171,20 @@ def split(a, b, devices):  # two square matrices, three device names -> a @ b + 
 
 # %% check="split" points=3
 with attempt("split"):
-    a, b = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 1.0], [1.0, 1.0]])
+    a, b = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 1.0], [2.0, 1.0]])
     seen = placement.trace(tf.function(split), a, b, D[1:])
     display(seen.draw(devices=D))
-    got = np.array(split(a, b, D[1:])).tolist()
-    expect(got == [[5.0, 7.0], [8.0, 13.0]], f"for the two matrices `split` returned {got}; wanted [[5, 7], [8, 13]]")
-    idle = [name for name in D[1:] if not seen.on(name)]
-    expect(not idle, f"`split(a, b, {D[1:]})` ran nothing on {', '.join(idle)}; see the picture")
+    for three in (D[1:], [D[1]] * 3):
+        got = np.array(split(a, b, three)).tolist()
+        expect(got == [[7.0, 7.0], [13.0, 15.0]], f"`split(a, b, {three})` returned {got}; wanted [[7, 7], [13, 15]]")
+    idle = [name for name in D[1:] if all(op.type == "Identity" for op in seen.on(name))]
+    expect(not idle, f"`split(a, b, {D[1:]})` computed nothing on {', '.join(idle)}; see the picture")
     lost = [op.type for op in seen.of_type("MatMul", "Einsum", "AddV2", "AddN") if op in seen.on(D[0])]
     expect(not lost, f"`split(a, b, {D[1:]})` ran {', '.join(lost)} on {D[0]}; see the picture")
     given = tuple(op.name for op in seen.everything if op.kind == "input")
     swapped = [op for op in seen.of_type("MatMul") if op in seen.on(D[1]) and op.inputs == given[::-1]]
-    expect(not swapped, f"`split(a, b, {D[1:]})` ran b @ a on {D[1]}; that is the home of a @ b")
+    turned = seen.of_type("Transpose")  # a @ b is a product of b and a, transposed
+    expect(turned or not swapped, f"`split(a, b, {D[1:]})` ran b @ a on {D[1]}; that is the home of a @ b")
     one = placement.trace(tf.function(split), a, b, [D[1]] * 3)
     away = [
         f"{op.type} on {op.device}" for op in one.of_type("MatMul", "Einsum", "AddV2", "AddN") if op not in one.on(D[1])
@@ -329,9 +333,16 @@ with attempt("forward"):
     expect(np.allclose(got, model(x)), f"`forward(model, x)` returned {got.tolist()}; `model(x)` gives something else")
     copied = [f"{name} to {to}" for name, to in seen.copies()]
     expect(len(copied) <= 2, f"`forward(model, x)` made {len(copied)} copies; 2 are enough: {', '.join(copied)}")
-    turned = tf.keras.Sequential(model.layers[::-1])
-    copied = [f"{name} to {to}" for name, to in placement.trace(tf.function(forward), turned, x).copies()]
-    expect(len(copied) <= 2, f"with the layers the other way round it made {len(copied)}: {', '.join(copied)}")
+    layers = [tf.keras.layers.Dense(3, kind, bias_initializer="ones") for kind in (None, "tanh", "relu")]
+    for layer, home in zip(layers, (D[2], D[1], D[2]), strict=True):
+        with tf.device(home):
+            layer.build([None, 3])
+    other, three = tf.keras.Sequential(layers[::-1]), tf.constant([[1.0, -2.0, 3.0]])
+    of = f"`forward(other, three)`, three layers with weights on {D[2]}, {D[1]}, {D[2]},"
+    copied = [f"{name} to {to}" for name, to in placement.trace(tf.function(forward), other, three).copies()]
+    got = np.array(forward(other, three))
+    expect(np.allclose(got, other(three)), f"{of} returned {got.tolist()}; `other(three)` gives something else")
+    expect(len(copied) <= 3, f"{of} made {len(copied)} copies; 3 are enough: {', '.join(copied)}")
 
 # %% [markdown]
 # ## The rules, as code
@@ -393,10 +404,15 @@ with attempt("place"):
     for op in step_ops[1:]:
         ran = measured.of_type(op.name)[0].device
         expect(got.get(op.name) == ran, f"you place {op.name} on {got.get(op.name)}, TensorFlow ran it on {ran}")
-    later = [Op("late", D[3]), Op("read", D[3], "u")]
-    late = call(place, later, default, {"late": D[1], "u": D[2]}, returns=expecting.dict_of(expecting.device))
-    expect(late.get("late") == D[1][1:], f"an op that ran on {D[1]} and is pinned to {D[3]} later goes to {late}")
-    expect(late.get("read") == D[2][1:], f"an op that reads `u`, which an earlier run placed on {D[2]}, goes to {late}")
+    before = {"late": D[1], "free": D[1], "u": D[2], "w": D[2]}
+    later = [Op("late", D[2]), Op("free"), Op("new"), Op("v"), Op("w", D[1])]
+    later += [Op("read v", D[1], "v"), Op("read u", D[1], "u"), Op("read w", D[1], "w")]
+    homes = [D[1], D[1], D[3], D[3], D[2], D[3], D[2], D[2]]
+    got = call(place, later, D[3], before, returns=expecting.dict_of(expecting.device))
+    for op, home in zip(later, homes, strict=True):
+        there = got.get(op.name, "no device at all")
+        says = f"with the default {D[3]}, and {before} from an earlier run, you place {op} on {there}"
+        expect(there == home[1:], f"{says}; TensorFlow runs it on {home}")
 
 # %% [markdown]
 # ## When is it decided?
@@ -608,7 +624,7 @@ def variables_on(first, rest):  # two device names -> a device function
 
 # %% check="variables_on" points=2
 with attempt("variables_on"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on("/cpu:0", D[1])):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on(D[2], D[1])):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
@@ -619,7 +635,7 @@ with attempt("variables_on"):
     ran = {name: seen[name].device for name in ("new", "old", "product", "same", "two", "root")}
     if set(ran.values()) == {D[1][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in {**dict.fromkeys(ran, D[1][1:]), "new": "CPU:0", "old": "CPU:0"}.items():
+    for name, wanted in {**dict.fromkeys(ran, D[1][1:]), "new": D[2][1:], "old": D[2][1:]}.items():
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -655,19 +671,23 @@ def round_robin(devices):  # device names -> a device function
 
 # %% check="round_robin" points=3 covers=["S20"]
 with attempt("round_robin"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin([D[1], D[3]])):
-        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=not i) for i in range(3)]
-        with tf.device("/cpu:0"):
-            weights.append(tf.compat.v1.Variable(1.0, name="w3", use_resource=True))
+    three = [D[1], D[3], "/cpu:0"]
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(round_robin(three)):
+        weights = [tf.compat.v1.Variable(1.0, name=f"w{i}", use_resource=not i) for i in range(6)]
+        with tf.device(D[2]):
+            weights.append(tf.compat.v1.Variable(1.0, name="w6", use_resource=True))
             total = tf.add_n(weights, name="total")
-    seen = placement.trace_graph(graph, total, cpus=4)
+        root = tf.multiply(total, total, name="root")
+    seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw(devices=lanes))
-    went = [seen[f"w{i}"].device for i in range(4)]
-    expect(went == [D[1][1:], D[3][1:]] * 2, f"w0 to w3 went to {', '.join(went)}; wanted {D[1]} and {D[3]} by turns")
-    expect(seen["total"].device == "CPU:0", f"total, pinned to /CPU:0, ran on {seen['total'].device}")
-    with tf.Graph().as_default(), tf.compat.v1.device(round_robin([D[2], "/cpu:0", D[1]])):
+    went = [seen[f"w{i}"].device for i in range(7)]
+    turns = [D[1][1:], D[3][1:], "CPU:0"]
+    expect(went == turns * 2 + turns[:1], f"w0 to w6 went to {', '.join(went)}; wanted {', '.join(turns)} by turns")
+    expect(seen["total"].device == D[2][1:], f"total, pinned to {D[2]}, ran on {seen['total'].device}")
+    expect(not root.device, f"root, which nobody had pinned, is pinned to {placement.short_device(root.device)}")
+    with tf.Graph().as_default(), tf.compat.v1.device(round_robin(three)):
         first = placement.short_device(tf.compat.v1.Variable(1.0).device)
-    expect(first == D[2][1:], f"the first variable of another list, {D[2]}, /cpu:0, {D[1]}, went to {first}")
+    expect(first == D[1][1:], f"the first variable under another function of the same list went to {first}")
 
 # %% [markdown]
 # ## Optional: the placer that stayed at Google
@@ -740,9 +760,16 @@ with attempt("soonest"):
         expect(got["load"] == "CPU:0", f"you place load on {got['load']}; both devices are free, CPU:0 is listed first")
         what = "left and right side by side" if on_both else "all four tasks on one device"
         expect((got["left"] != got["right"]) == on_both, f"with copies of {copy:g} s you place {got}; wanted {what}")
-    apart = [Task("long", 5.0), Task("short", 1.0), Task("third", 1.0)]
-    got = call(soonest, apart, D[:3], 0.5, returns=expecting.dict_of(expecting.device))
-    expect(len({*got.values()}) == 3, f"three devices are free, no task waits for another, and you place {got}")
+    one, two, three = given = [D[2], D[0], D[1]]
+    waits = [Task("short", 1.0), Task("long", 5.0)]
+    waits += [Task("both", 0.5, ("short", "long")), Task("again", 1.0, ("long", "short"))]
+    ties = [Task("long", 5.0), Task("short", 1.0), Task("third", 1.0), Task("more", 4.0)]
+    ties += [Task("most", 2.0, ("more",)), Task("last", 1.0, ("more",))]
+    for tasks, wanted in ((waits, [one, two, two, two]), (ties, [one, two, three, two, two, one])):
+        got = call(soonest, tasks, given, 2.0, returns=expecting.dict_of(expecting.device))
+        for task, home in zip(tasks, wanted, strict=True):
+            says = f"`soonest({tasks}, {given}, 2.0)` returned {got}; {task.name} ends as soon, or sooner, on {home}"
+            expect(got.get(task.name) == home[1:], says)
 
 # %% [markdown]
 # Can the clever placer be *slower* than one device? Guess first.
