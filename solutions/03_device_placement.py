@@ -338,10 +338,10 @@ with attempt("forward"):
         with tf.device(home):
             layer.build([None, 3])
     other, three = tf.keras.Sequential(layers[::-1]), tf.constant([[1.0, -2.0, 3.0]])
-    of = f"`forward(other, three)`, three layers with weights on {D[2]}, {D[1]}, {D[2]},"
+    of = f"of three layers with weights on {D[2]}, {D[1]}, {D[2]} `forward`"
     copied = [f"{name} to {to}" for name, to in placement.trace(tf.function(forward), other, three).copies()]
     got = np.array(forward(other, three))
-    expect(np.allclose(got, other(three)), f"{of} returned {got.tolist()}; `other(three)` gives something else")
+    expect(np.allclose(got, other(three)), f"{of} returned {got.tolist()}; the model itself gives something else")
     expect(len(copied) <= 3, f"{of} made {len(copied)} copies; 3 are enough: {', '.join(copied)}")
 
 # %% [markdown]
@@ -624,7 +624,7 @@ def variables_on(first, rest):  # two device names -> a device function
 
 # %% check="variables_on" points=2
 with attempt("variables_on"):
-    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on(D[2], D[1])):
+    with tf.Graph().as_default() as graph, tf.compat.v1.device(variables_on(D[2], D[3])):
         new = tf.compat.v1.Variable(3.0, name="new")
         old = tf.compat.v1.Variable(4.0, name="old", use_resource=False)
         product = tf.multiply(new, old, name="product")
@@ -633,9 +633,9 @@ with attempt("variables_on"):
     seen = placement.trace_graph(graph, root, cpus=4)
     display(seen.draw(devices=lanes))
     ran = {name: seen[name].device for name in ("new", "old", "product", "same", "two", "root")}
-    if set(ran.values()) == {D[1][1:]}:
+    if set(ran.values()) == {D[3][1:]}:
         raise NotAttempted("variables_on: not repaired yet. All goes to `rest`, as in the textbook.")
-    for name, wanted in {**dict.fromkeys(ran, D[1][1:]), "new": D[2][1:], "old": D[2][1:]}.items():
+    for name, wanted in {**dict.fromkeys(ran, D[3][1:]), "new": D[2][1:], "old": D[2][1:]}.items():
         expect(ran[name] == wanted, f"{name}, a {seen[name].type}, went to {ran[name]}; wanted {wanted}")
 
 # %% [markdown]
@@ -768,8 +768,10 @@ with attempt("soonest"):
     for tasks, wanted in ((waits, [one, two, two, two]), (ties, [one, two, three, two, two, one])):
         got = call(soonest, tasks, given, 2.0, returns=expecting.dict_of(expecting.device))
         for task, home in zip(tasks, wanted, strict=True):
-            says = f"`soonest({tasks}, {given}, 2.0)` returned {got}; {task.name} ends as soon, or sooner, on {home}"
-            expect(got.get(task.name) == home[1:], says)
+            told = [f"{name} {s:g} s" + f" after {' and '.join(inputs)}" * bool(inputs) for name, s, inputs in tasks]
+            says = f"for {', '.join(told)}, with {given} and copies of 2 s, you put {task.name}"
+            there = got.get(task.name, "no device")
+            expect(there == home[1:], f"{says} on {there}; it ends as soon, or sooner, on {home}")
 
 # %% [markdown]
 # Can the clever placer be *slower* than one device? Guess first.

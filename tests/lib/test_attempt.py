@@ -2,6 +2,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,10 @@ def test_a_call_that_empties_its_arguments_is_told_as_it_was_made():
 
     with pytest.raises(NotYet, match=r"`empty\(\[1, 2\]\)` returned \[\]"):
         call(empty, [1, 2], returns=number)
+
+
+def test_an_object_that_can_be_called_is_an_answer_too():
+    assert call(partial(max, 2), 3, returns=number) == 3
 
 
 def test_what_an_answer_is_to_do_by_itself_is_refused_by_any_name_while_it_is_asked():
