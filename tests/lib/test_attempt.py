@@ -1,4 +1,5 @@
 import asyncio
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -176,6 +177,12 @@ def test_a_call_that_empties_its_arguments_is_told_as_it_was_made():
 
     with pytest.raises(NotYet, match=r"`empty\(\[1, 2\]\)` returned \[\]"):
         call(empty, [1, 2], returns=number)
+
+
+def test_an_answer_without_a_name_of_its_own_is_called_like_any_other():
+    assert call(functools.partial(max, 2), 3, returns=number) == 3
+    with pytest.raises(NotYet, match=r"`answer\(3\)` returned"):
+        call(functools.partial("{} {}".format, "a"), 3, returns=number)
 
 
 def test_what_an_answer_is_to_do_by_itself_is_refused_by_any_name_while_it_is_asked():
