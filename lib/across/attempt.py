@@ -81,7 +81,7 @@ def call(function: Callable[..., Any], *arguments: Any, returns: Expected = anyt
 
     Raises NotYet, with the call as text, for an answer that is not as `returns` expects it.
     """
-    name = getattr(function, "__name__", type(function).__name__)  # an object that can be called has no name
+    name = getattr(function, "__name__", "answer")  # an instance with __call__ or a partial has none
     before = f"{called(name, arguments)} returned"  # the call may change its arguments
     return read(function(*arguments), before, returns)
 

@@ -1,8 +1,8 @@
 import asyncio
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,8 +179,10 @@ def test_a_call_that_empties_its_arguments_is_told_as_it_was_made():
         call(empty, [1, 2], returns=number)
 
 
-def test_an_object_that_can_be_called_is_an_answer_too():
-    assert call(partial(max, 2), 3, returns=number) == 3
+def test_an_answer_without_a_name_of_its_own_is_called_like_any_other():
+    assert call(functools.partial(max, 2), 3, returns=number) == 3
+    with pytest.raises(NotYet, match=r"`answer\(3\)` returned"):
+        call(functools.partial("{} {}".format, "a"), 3, returns=number)
 
 
 def test_what_an_answer_is_to_do_by_itself_is_refused_by_any_name_while_it_is_asked():
