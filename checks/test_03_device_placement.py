@@ -449,6 +449,8 @@ def check_soonest(
         if ends[best] != ends[got[name]]
         else f"on {best}, listed earlier, it ends then, too."
     )
+    if len(tasks[i][2]) > 1 and ends[best] != ends[got[name]]:
+        asked += " Its inputs are copied side by side; the last to arrive decides."
     known = {
         "copies_are_free": (greedy(tasks, devices, 0.0), "copies are free, but a copy takes time"),
         "free_soonest": (greedy(tasks, devices, copy, by="free"), "the device that is free soonest is taken"),
@@ -459,8 +461,6 @@ def check_soonest(
     for misconception, (choice, says) in known.items():
         if tells and got == choice:
             raise Misconception(misconception, f"{asked} Your answer would be right if {says}.")
-    if len(tasks[i][2]) > 1:
-        asked += " Its inputs are copied side by side; the last to arrive decides."
     raise AssertionError(asked)
 
 
