@@ -77,7 +77,7 @@ def check_has_kernel(student: Any, rng: np.random.Generator, kinds: Sequence[str
 def test_dtype_and_device_both_count(student, rng):
     check_has_kernel(student, rng, ["kept", "there", "elsewhere", "missing", "within", "inferred"])
     answers = student.call("has_kernel", [list(each[:3]) for each in VALUES], truth)
-    for (op, value, where, dtype), got in zip(VALUES, answers, strict=True):
+    for (op, value, where, dtype), (_, got) in zip(VALUES, answers, strict=True):
         says = f"`has_kernel({op!r}, {value!r}, {where!r})` returned {got}. The dtype of this value is {dtype}."
         assert got == kernel_truth.found(op, dtype, where), says
 
@@ -85,7 +85,7 @@ def test_dtype_and_device_both_count(student, rng):
 @exercise("has_kernel")
 def test_default_stands_in_and_no_attribute_means_any_dtype(student, rng):
     check_has_kernel(student, rng, ["kept", "default", "any", "elsewhere", "missing", "within", "inferred"])
-    (got,) = student.call("has_kernel", [["NextIteration", 3, "CPU"]], truth)
+    ((_, got),) = student.call("has_kernel", [["NextIteration", 3, "CPU"]], truth)
     if got != kernel_truth.found("NextIteration", "int32", "CPU"):
         says = f'`has_kernel("NextIteration", 3, "CPU")` returned {got}: {WHY["default"]}, of whatever type.'
         raise Misconception(NAMES["default"], says)

@@ -335,7 +335,7 @@ with attempt("strictly"):
         expect("UINT8" in call(strictly, nowhere, returns=text), "no kernel takes uint8; expected TensorFlow's message")
         ran = []
         of_text = call(strictly, lambda: (ran.append(1), tf.cast(tf.constant("a"), tf.float32)), returns=text)
-        expect(of_text.startswith("Cast string"), f"a text cannot be cast; expected that message, got {of_text!r}")
+        expect("Cast string" in of_text, f"a text cannot be cast; expected that message, got {of_text!r}")
         expect(len(ran) == 1, f"`run` was called {len(ran)} times; expected one call")
         for error in (ZeroDivisionError("1 / 0"), RuntimeError("no"), KeyError("a key")):
             arrived = None
