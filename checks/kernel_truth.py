@@ -95,6 +95,32 @@ def refused(steps: Sequence[tuple[str, str, str]]) -> tuple[str, str] | None:
         tf.config.set_soft_device_placement(True)
 
 
+def rule(wish: str | None, types: Sequence[str], here: Sequence[str], soft: bool) -> str | None:
+    """Where an op with kernels for these types lands among the devices that are `here`, best first."""
+    able = [name for name in here if name.split(":")[0] in types]
+    if wish in able:
+        return wish
+    return able[0] if able and (soft or wish is None) else None
+
+
+def elsewhere(rng: np.random.Generator, soft: bool) -> list[list[Any]]:
+    """Questions about other machines, whose best device is not GPU:0."""
+    cpus = [f"CPU:{k}" for k in range(int(rng.integers(1, 3)))]
+    gpus = [f"GPU:{k}" for k in range(1, 3)][:: int(rng.choice([1, -1]))]
+    both, cpu, gpu = ["CPU", "GPU"], ["CPU"], ["GPU"]
+    asked: list[list[Any]] = [
+        [None, both, cpus, soft],
+        [None, gpu, cpus, soft],
+        [None, both, [*gpus, "GPU:0", *cpus], soft],
+        [None, both, ["CPU:0", "GPU:0"], soft],
+        ["GPU:7", both, ["CPU:0", "GPU:0"], soft],
+    ]
+    asked += [
+        ["GPU:7", each, where, soft] for each, where in ((both, cpus), (both, [*gpus, *cpus]), (cpu, [*gpus, *cpus]))
+    ]
+    return [asked[i] for i in rng.permutation(len(asked))]
+
+
 @cache
 def strays(how: str, layers: int, home: str, pin: str) -> list[str]:
     """Call a Keras model under a pin: the types of the ops that ran elsewhere. Its variables are on `home`."""
@@ -109,6 +135,11 @@ def strays(how: str, layers: int, home: str, pin: str) -> list[str]:
     return [op.type for op in seen if op.device != pin]
 
 
+def chain(x: Any) -> Any:
+    """What the student's route is to compute."""
+    return tf.square(tf.linalg.sqrtm(tf.square(tf.linalg.sqrtm(tf.square(x)))))
+
+
 def traced(graph_def: Any, fetch: str, x: np.ndarray) -> tuple[np.ndarray, placement.Trace]:
     """Run a graph, "fed" from CPU:0, up to `fetch`: the value, and where its ops ran. AssertionError if it cannot."""
 
@@ -117,6 +148,11 @@ def traced(graph_def: Any, fetch: str, x: np.ndarray) -> tuple[np.ndarray, place
 
     try:
         graph_def = v1.graph_util.extract_sub_graph(graph_def, [fetch.partition(":")[0]])  # what leads to the answer
+    except Exception:
+        raise AssertionError("The graph that your code built does not hold together.") from None
+    if "fed" not in {node.name for node in graph_def.node}:
+        raise AssertionError("What your code returned does not depend on its `x`.")
+    try:
         with tf.device("/CPU:0"):
             given = tf.constant(x)
         run = v1.wrap_function(imported, [tf.TensorSpec(x.shape, x.dtype)])

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import kernel_truth
-from across.expecting import anything, device, list_of, maybe, row, shown, text, truth
+from across.expecting import anything, device, list_of, maybe, row, shown, text, truth, whole
 from autograder.probe.asking import Misconception, each_answer, exercise, probe, recorded
 from placing import WORDS, imported
 
@@ -49,6 +49,11 @@ NAMES = {
     "inferred": "numpys_dtype",
 }
 PYTHONS = {"int32": [3, 4], "float32": [3.0, 0.5]}
+VALUES: list[tuple[str, Any, str, str]] = [  # op, a value of Python's, device, and the dtype that TensorFlow infers
+    ("Acos", [1, 2.5], "GPU", "float32"),
+    ("Abs", True, "CPU", "bool"),
+    ("Assign", 2**40, "GPU", "int64"),
+]
 
 
 def check_has_kernel(student: Any, rng: np.random.Generator, kinds: Sequence[str]) -> None:
@@ -71,38 +76,22 @@ def check_has_kernel(student: Any, rng: np.random.Generator, kinds: Sequence[str
 @exercise("has_kernel")
 def test_dtype_and_device_both_count(student, rng):
     check_has_kernel(student, rng, ["kept", "there", "elsewhere", "missing", "within", "inferred"])
+    answers = student.call("has_kernel", [list(each[:3]) for each in VALUES], truth)
+    for (op, value, where, dtype), (_, got) in zip(VALUES, answers, strict=True):
+        says = f"`has_kernel({op!r}, {value!r}, {where!r})` returned {got}. The dtype of this value is {dtype}."
+        assert got == kernel_truth.found(op, dtype, where), says
 
 
 @exercise("has_kernel")
 def test_default_stands_in_and_no_attribute_means_any_dtype(student, rng):
     check_has_kernel(student, rng, ["kept", "default", "any", "elsewhere", "missing", "within", "inferred"])
+    ((_, got),) = student.call("has_kernel", [["NextIteration", 3, "CPU"]], truth)
+    if got != kernel_truth.found("NextIteration", "int32", "CPU"):
+        says = f'`has_kernel("NextIteration", 3, "CPU")` returned {got}: {WHY["default"]}, of whatever type.'
+        raise Misconception(NAMES["default"], says)
 
 
 # landing: the student's rule against ops that run here, and on machines that are not here
-
-
-def rule(wish: str | None, types: Sequence[str], here: Sequence[str], soft: bool) -> str | None:
-    """Where an op with kernels for these types lands among the devices that are `here`, best first."""
-    able = [name for name in here if name.split(":")[0] in types]
-    if wish in able:
-        return wish
-    return able[0] if able and (soft or wish is None) else None
-
-
-def elsewhere(rng: np.random.Generator, soft: bool) -> list[list[Any]]:
-    """Questions about other machines, whose best device is not GPU:0."""
-    cpus = [f"CPU:{k}" for k in range(int(rng.integers(1, 3)))]
-    gpus = [f"GPU:{k}" for k in range(1, 3)][:: int(rng.choice([1, -1]))]
-    both, cpu, gpu = ["CPU", "GPU"], ["CPU"], ["GPU"]
-    asked: list[list[Any]] = [
-        [None, both, cpus, soft],
-        [None, gpu, cpus, soft],
-        [None, both, [*gpus, "GPU:0", *cpus], soft],
-    ]
-    asked += [
-        ["GPU:7", each, where, soft] for each, where in ((both, cpus), (both, [*gpus, *cpus]), (cpu, [*gpus, *cpus]))
-    ]
-    return [asked[i] for i in rng.permutation(len(asked))]
 
 
 @probe
@@ -136,11 +125,11 @@ def check_landing(student: Any, rng: np.random.Generator, soft: bool) -> None:
         if pinned:
             raise Misconception("wishes_are_obeyed", says)
         raise AssertionError(says)
-    others = elsewhere(rng, soft)
+    others = kernel_truth.elsewhere(rng, soft)
     for (wish, types, there, _), got in each_answer(
         student.ask(landed, cases=others), others, place, "`landing` returned"
     ):
-        if got != (lands := rule(wish, types, there, soft)):
+        if got != (lands := kernel_truth.rule(wish, types, there, soft)):
             says = f"On another machine: `landing({wish!r}, {set(types)}, {there}, {soft})` returned {shown(got)}"
             raise Misconception("this_machine_alone", f"{says}; {why(wish, types, got, lands, there)}")
 
@@ -246,28 +235,49 @@ def check_strictly(student: Any, rng: np.random.Generator, restored: bool) -> No
             raise Misconception(name, f"{says} left soft placement {'on' if after else 'off'}; expected it as before.")
 
 
+def of_a_cast():
+    with tf.device("/CPU:0"):
+        tf.cast(tf.constant("three"), tf.float32)
+
+
+@probe(uses=[of_a_cast])
+def complained(student):
+    calls = []
+    said = student.strictly(lambda: (calls.append(None), of_a_cast()))
+    return said, len(calls)
+
+
 @exercise("strictly")
 def test_the_message_comes_back(student, rng):
     check_strictly(student, rng, restored=False)
+    got, _ = row(text.named('the message, or ""'), anything)(student.ask(complained), "`strictly` returned")
+    wanted = ""
+    try:
+        of_a_cast()
+    except tf.errors.OpError as error:
+        wanted = error.message
+    says = f"`strictly(run)`, of a cast of a text, returned {shown(got)}; expected the whole message, and nothing else."
+    assert got.strip() == wanted.strip(), says
 
 
 @probe(uses=[soft_now])
 def interrupted(student):
-    def run():
-        raise ValueError("raised by run()")
-
     found = []
     try:
         with tf.device("/CPU:0"):
             matrix = tf.ones([2, 2], "int32")
-        for soft in (True, False):
+        for kind, soft in [(kind, soft) for kind in (ValueError, RuntimeError, KeyError) for soft in (True, False)]:
+
+            def run(kind=kind):
+                raise kind("raised by run()")
+
             tf.config.set_soft_device_placement(soft)
             arrived = False
             try:
                 student.strictly(run)
-            except ValueError:
+            except kind:
                 arrived = True
-            found.append([soft, soft_now(matrix), arrived])
+            found.append([kind.__name__, soft, soft_now(matrix), arrived])
     finally:
         tf.config.set_soft_device_placement(True)
     return found
@@ -276,14 +286,15 @@ def interrupted(student):
 @exercise("strictly", weak=True)
 def test_the_setting_is_what_it_was(student, rng):
     check_strictly(student, rng, restored=True)
-    kind, what = list_of(row(truth, truth, truth)), "The settings before and after, and whether an error arrived, were"
-    for soft, after, arrived in kind(student.ask(interrupted), what):
-        says = (
-            f"With a `run` that raises ValueError, and soft placement {'on' if soft else 'off'} before, `strictly(run)`"
-        )
+    _, count = row(anything, whole)(student.ask(complained), "`strictly` and the count of its calls were")
+    assert count == 1, f"`strictly(run)` called `run` {count} times; expected one call."
+    kind = list_of(row(text, truth, truth, truth))
+    what = "An error, the settings before and after, and whether it arrived, were"
+    for error, soft, after, arrived in kind(student.ask(interrupted), what):
+        says = f"With a `run` that raises {error}, and soft placement {'on' if soft else 'off'} before, `strictly(run)`"
         if after != soft:
             says = f"{says} left soft placement {'on' if after else 'off'}; expected it as before."
-            raise Misconception("not_after_a_python_error", says)
+            raise Misconception("not_after_a_python_error", says) if error == "ValueError" else AssertionError(says)
         if not arrived:
             raise Misconception(
                 "keeps_pythons_errors", f"{says} kept that error, none of TensorFlow's; expected it to go on."
@@ -343,7 +354,7 @@ def test_any_pin_is_asked_about_and_the_order_is_the_traces(student, rng):
 
 
 @probe(graphs=1)
-def routed(student, there):
+def routed(student, there, size):
     from across import tracing
 
     def program(fed):
@@ -351,28 +362,24 @@ def routed(student, there):
             x = tf.identity(fed, name="x")
         return student.route(x, there)
 
-    made = tracing.program(program, tf.TensorSpec([2, 2], tf.float32, name="fed"))
+    made = tracing.program(program, tf.TensorSpec([size, size], tf.float32, name="fed"))
     return [made.graph_def, made.outputs[0] if len(made.outputs) == 1 else ""]
-
-
-def chain(x: Any) -> Any:
-    """What the student's route is to compute."""
-    return tf.square(tf.linalg.sqrtm(tf.square(tf.linalg.sqrtm(tf.square(x)))))
 
 
 def check_route(student: Any, rng: np.random.Generator, there: str, most: int, square: bool) -> None:
     """Run and trace the student's graph: the numbers of `chain`, with at most so many copies, ended on that device."""
     kernel_truth.machine()
-    graph_def, name = row(anything, text)(student.ask(routed, there=there), "`route` gave")
+    size = 3 if there == "/GPU:1" else 2
+    graph_def, name = row(anything, text)(student.ask(routed, there=there, size=size), "`route` gave")
     imported(graph_def)
     assert name, "`route` returned no single tensor; expected one."
-    half = rng.integers(1, 5, size=(2, 2))
-    x = (half @ half.T + np.eye(2)).astype("float32")  # symmetric and positive: its roots are real
+    half = rng.integers(1, 5, size=(size, size))
+    x = (half @ half.T + np.eye(size)).astype("float32")  # symmetric and positive: its roots are real
     value, seen = kernel_truth.traced(graph_def, name, x)
-    wanted = np.asarray(chain(x), np.float64)
+    wanted = np.asarray(kernel_truth.chain(x), np.float64)
     here, expected = (np.round(each, 4).tolist() for each in (value, wanted))
     says = f"`route(tf.constant({x.tolist()}), {there!r})`"
-    same = value.shape == (2, 2) and np.allclose(value, wanted, rtol=1e-3, atol=1e-3)
+    same = value.shape == x.shape and np.allclose(value, wanted, rtol=1e-3, atol=1e-3)
     assert same, f"{says} gave {shown(here)}; `chain` gives {shown(expected)}."
     there = there.strip("/")
     last = [op for op in seen.ops if op.type not in ("Const", "NoOp", "Placeholder")][-1]

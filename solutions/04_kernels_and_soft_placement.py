@@ -13,7 +13,7 @@
 # ![Three ops pinned to GPU 1: the two squares run there, the matrix root between them on the
 # CPU.](pictures/04_kernels_and_soft_placement.png)
 #
-# You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 75 minutes you
+# You pinned an op to a device, and it ran somewhere else. Or it refused to run, with a message a page long. In 95 minutes you
 # look up which devices can run an op, predict where it lands, and repair a program.
 
 # %% tags=["folded"]
@@ -91,7 +91,7 @@ except tf.errors.NotFoundError as error:
 
 # %% [markdown]
 # ### What changed: "`tf.cast` only has a CPU kernel"
-# TensorFlow's own GPU guide says so. Guess first: from which dtypes can a GPU cast?
+# TensorFlow's own GPU guide says so:
 
 # %% tags=["show"] covers=["S21"]
 kernels.of("Cast").draw()
@@ -102,8 +102,7 @@ kernels.of("Cast").draw()
 
 # %% [markdown]
 # ## 3 is not 3.0
-# You rarely write a dtype. TensorFlow infers it from the value, and so the value chooses the kernel. Guess first: which
-# dtype does each value get?
+# You rarely write a dtype. TensorFlow infers it from the value, and so the value chooses the kernel:
 
 # %% tags=["show"] covers=["S22"]
 for value in (3, 3.0, [1, 2.5], True, 3j, np.arange(3), np.ones(3)):
@@ -154,7 +153,9 @@ def has_kernel(op, value, device):  # "MatMul", [1, 2], "GPU" -> True or False
 with attempt("has_kernel"):
     whole = np.arange(3)
     yes = [("MatMul", 3, "CPU"), ("MatMul", 3.0, "GPU"), ("VarHandleOp", whole, "GPU"), ("NcclAllReduce", 3, "GPU")]
+    yes += [("Acos", [1, 2.5], "GPU"), ("Assign", 2**40, "GPU"), ("NextIteration", 3, "CPU")]
     no = [("MatMul", 3, "GPU"), ("VarHandleOp", 3, "GPU"), ("VarHandleOp", "a", "GPU"), ("NcclAllReduce", 3, "CPU")]
+    no += [("Abs", True, "CPU")]
     for question, wanted in [(each, True) for each in yes] + [(each, False) for each in no]:
         got = call(has_kernel, *question, returns=truth)
         expect(got == wanted, f"`has_kernel{question}` returned {got}; look at kernels.of({question[0]!r})")
@@ -162,7 +163,8 @@ with attempt("has_kernel"):
 # %% [markdown]
 # ## What happens then?
 # In the first picture one op left its pin. This is **soft placement**: a pin is a wish. Under **hard placement** a pin is an
-# order, and TensorFlow raises an error if it cannot obey. TensorFlow 2 starts soft, a `v1.Session` starts hard:
+# order, and TensorFlow raises an error if there is no such device, or no kernel there. (An op that reads or assigns a variable
+# runs where that lives, and says nothing.) TensorFlow 2 starts soft, a `v1.Session` starts hard:
 
 # %% tags=["show"] covers=["S23"]
 print(tf.config.get_soft_device_placement(), tf.compat.v1.ConfigProto().allow_soft_placement)
@@ -258,7 +260,7 @@ with attempt("landing"):
         mark = "" if said == ran else f" <- you: {said[0]}, {said[1]}"
         print(f"{dtype:8} pinned to {wish!s:6} soft: {ran[0]!s:6} hard: {ran[1]!s:6}{mark}")
     expect(not missed, f"{missed} of these lines are not as you say; look for what they have in common")
-    for there, runs in ((["CPU:0", "CPU:1"], "CPU:0"), (["GPU:1", "GPU:0", "CPU:0"], "GPU:1"), (["GPU:0"], "GPU:0")):
+    for there, runs in ((["CPU:1", "GPU:0"], "CPU:1"), (["GPU:1", "GPU:0", "CPU:0"], "GPU:1"), (["GPU:0"], "GPU:0")):
         got = call(landing, "GPU:7", TYPES["float32"], there, True, returns=maybe(device))
         expect(got == runs, f"a machine with {there}, best first: you say {got}; look for what decides it")
 
@@ -282,11 +284,11 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # Both begin with the same sentence. Is the device asked for among `All available devices`? Then a *kernel* is missing, else
-# the *device*.
+# the *device*, at least.
 
 # %% [markdown]
 # ### Exercise: `strictly` (2 points)
-# Call `run()` under hard placement. Return TensorFlow's message, or `""` if it ran. An error of Python's own goes on to who
+# Call `run()` once, under hard placement. Return TensorFlow's whole message, or `""` if it ran. An error of Python's own goes on to who
 # called. Afterwards the setting is what it was before, whatever it was, and whatever error `run` raised. Roughly 8 lines.
 #
 # <details><summary>Hint</summary>
@@ -323,20 +325,32 @@ with attempt("strictly"):
     def nowhere():
         return tf.matmul(MATRICES["uint8"], MATRICES["uint8"])
 
+    def raised(error):
+        raise error
+
     try:
         expect(call(strictly, fine, returns=text) == "", "tf.sqrt can run everywhere here; expected an empty text")
         expect("GPU:7" in call(strictly, off, returns=text), "GPU:7 is not here; expected TensorFlow's message")
         expect(tf.config.get_soft_device_placement(), "placement was soft before, and is hard now")
         expect("UINT8" in call(strictly, nowhere, returns=text), "no kernel takes uint8; expected TensorFlow's message")
-        arrived = False
-        try:
-            strictly(lambda: 1 / 0)
-        except ZeroDivisionError:
-            arrived = True
-        expect(tf.config.get_soft_device_placement(), "`run` raised an error of Python's, and placement stayed hard")
-        expect(arrived, "`run` raised ZeroDivisionError, an error of Python's; expected it to go on to who called")
+        ran = []
+        of_text = call(strictly, lambda: (ran.append(1), tf.cast(tf.constant("a"), tf.float32)), returns=text)
+        expect("Cast string" in of_text, f"a text cannot be cast; expected that message, got {of_text!r}")
+        expect(len(ran) == 1, f"`run` was called {len(ran)} times; expected one call")
+        for error in (ZeroDivisionError("1 / 0"), RuntimeError("no"), KeyError("a key")):
+            arrived = None
+            try:
+                strictly(lambda error=error: raised(error))
+            except Exception as found:
+                arrived = found
+            expect(tf.config.get_soft_device_placement(), f"`run` raised {error!r}, and placement stayed hard")
+            expect(
+                arrived is error, f"`run` raised {error!r}, an error of Python's; expected it to go on to who called"
+            )
         tf.config.set_soft_device_placement(False)
-        strictly(fine)
+        expect(
+            "GPU:7" in call(strictly, off, returns=text), "placement was hard; expected TensorFlow's message as before"
+        )
         expect(not tf.config.get_soft_device_placement(), "placement was hard before, and is soft now")
     finally:
         tf.config.set_soft_device_placement(True)  # for the cells below
@@ -344,7 +358,7 @@ with attempt("strictly"):
 # %% [markdown]
 # ## Then and now
 # A textbook of 2017 pinned an integer variable to a GPU and got an exception; with 3.0 all was well. Here is its experiment,
-# in a session, which runs a graph built before. Guess first: which of its four runs is refused?
+# in a session, which runs a graph built before:
 
 
 # %% tags=["show"] covers=["S21", "S22", "S23"]
@@ -398,7 +412,7 @@ for value in (3, 3.0):
 for value in (3, 3.0):
     with tf.device(D[1]):
         total = tf.constant(value) + 1
-    print(value, "ran on", total.device[-5:], "and its number is in the memory of", total.backing_device[-5:])
+    print(value, "placed on", total.device[-5:], "and its number is in the memory of", total.backing_device[-5:])
 kernels.of("AddV2").draw()
 
 # %% [markdown]
@@ -504,7 +518,7 @@ print(len(before.copies()), "copies")
 
 # %% [markdown]
 # ### Exercise: `route` (3 points)
-# Write the same chain with **one** copy. `x` comes from `CPU:0`. The last op is still a `tf.square` on `device`, and the
+# Write the same chain with **one** copy. `x`, symmetric, comes from `CPU:0`. The last op is still a `tf.square` on `device`, and the
 # numbers stay the same. Roughly 7 lines.
 
 
@@ -532,6 +546,13 @@ with attempt("route"):
     expect(squares[-1:] == [there], f"the last op has to be a tf.square on {D[1]}")
     expect(placement.short_device(result.backing_device) == there, f"your result is on {result.backing_device[-5:]}")
     expect(np.allclose(result, chain(x, D[1]), rtol=1e-4), "the numbers are not those of `chain`")
+    y = tf.constant([[3.0, 1, 0], [1, 4, 1], [0, 1, 5]])
+    result = route(y, D[0])
+    expect(
+        placement.short_device(result.backing_device) == placement.short_device(D[0]),
+        f"asked for {D[0]}, it is not there",
+    )
+    expect(np.allclose(result, chain(y, D[0]), rtol=1e-4), "of another matrix the numbers are not those of `chain`")
 
 # %% [markdown]
 # ### Exercise: `explain` (3 points, read by a person)
@@ -559,7 +580,8 @@ with attempt("route"):
 # %% [markdown]
 # ## What you take with you
 # - An op runs where a kernel takes its dtype. `3` is an `int32`, `3.0` a `float32`.
-# - Where a pin cannot be met, soft placement takes the best device that *can*. Hard placement tells you.
+# - Where a pin cannot be met, soft placement takes the best device that *can*. Hard placement tells you, but not of ops on
+#   variables.
 # - In a message, find what is missing: device or kernel.
 # - A tensor between two devices is copied. Count copies in a trace; group ops to save them.
 
