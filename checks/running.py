@@ -6,6 +6,7 @@ operating system how many threads a session has started (`threads_of`).
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections import Counter, deque
@@ -105,6 +106,12 @@ def telling_graph(rng: np.random.Generator, size: int) -> tuple[list[str], Edges
             return nodes, edges
 
 
+def late_input(rng: np.random.Generator) -> tuple[list[str], Edges]:
+    """A graph on which who goes by depth, and then by the last input in `nodes`, is wrong: of d's inputs c runs before b."""
+    a, b, c, d, e = nodes = sorted(map(str, rng.permutation(WORDS)[:5]), reverse=True)
+    return nodes, [(a, b), (b, d), (b, e), (c, d)]
+
+
 # Step statistics: a device's name and its nodes, each a name, a start and a length in nanoseconds
 
 Device = tuple[str, list[tuple[str, int, int]]]
@@ -135,6 +142,11 @@ def neighbours(spans: Sequence[tuple[int, int]]) -> int:
 def company(spans: Sequence[tuple[int, int]]) -> int:
     """The most spans that overlap one and the same span, it among them."""
     return max(sum(s < end and start < e for s, e in spans) for start, end in spans)
+
+
+def in_a_middle(spans: Sequence[tuple[int, int]]) -> int:
+    """The most spans that hold the middle of one of them."""
+    return max(sum(s <= (start + end) // 2 < e for s, e in spans) for start, end in spans)
 
 
 def longer(devices: Sequence[Device], change: int) -> list[tuple[int, int]]:
@@ -179,13 +191,29 @@ MISCOUNTED: dict[str, tuple[Callable[[Sequence[Device]], int], str]] = {
         lambda devices: neighbours(spans_of(devices)),
         "you compare an op with the one before it only; an earlier one may still run, or have ended",
     ),
+    "in_a_middle": (
+        lambda devices: in_a_middle(spans_of(devices)),
+        "you look at the middle of each op; the fullest moment can be before it or after it",
+    ),
+    "by_name": (
+        lambda devices: most(
+            list({n: (s, s + k) for _, nodes in devices for n, s, k in nodes if n[0] != "_"}.values())
+        ),
+        "you keep one op of each name; an op in a loop has an entry for each time it ran",
+    ),
+    "equal_ones_as_one": (
+        lambda devices: most(list(set(spans_of(devices)))),
+        "you count ops that start and end together as one",
+    ),
+    "two_devices": (lambda devices: most(spans_of(devices[:2])), "you leave out all devices but the first two"),
     "all_of_them": (lambda devices: len(spans_of(devices)), "that is how many ops there are"),
 }
 
 
 def ways_for(devices: int) -> list[str]:
     """Which wrong ways of counting can be told on so many devices."""
-    return [name for name in MISCOUNTED if devices > 1 or name != "each_device_alone"]
+    least = {"each_device_alone": 2, "two_devices": 3}
+    return [name for name in MISCOUNTED if devices >= least.get(name, 1)]
 
 
 def telling_stats(rng: np.random.Generator, devices: int) -> list[Device]:
@@ -193,11 +221,16 @@ def telling_stats(rng: np.random.Generator, devices: int) -> list[Device]:
     ways = [MISCOUNTED[name][0] for name in ways_for(devices)]
     while True:
         found: list[Device] = []
-        words = iter(rng.permutation(WORDS))
+        words = rng.permutation(WORDS)
         for number in range(devices):
-            starts = [int(each) for each in rng.integers(0, 14, size=5 if devices > 1 else 10)]
-            names = [str(next(words)) + suffix for _, suffix in zip(starts, itertools.cycle(["", "_1"]), strict=False)]
-            spans = [(UNIT * start, UNIT * int(rng.integers(1, 7))) for start in starts]
+            count = 5 if devices > 1 else 10
+            drawn = [(UNIT * int(rng.integers(0, 14)), UNIT * int(rng.integers(1, 7))) for _ in range(count)]
+            spans = [drawn[i] for i in rng.integers(count, size=count)]  # some twice
+            suffixes = itertools.cycle(["", "_1"])
+            few = [
+                str(word) + suffix for word, suffix in zip(words[number::devices][: count - 2], suffixes, strict=False)
+            ]
+            names = [few[i] for i in rng.integers(len(few), size=count)]
             nodes = [(name, *span) for name, span in zip(names, spans, strict=True)]
             nodes += [(f"_{name}", UNIT * int(rng.integers(0, 14)), 6 * UNIT) for name in ("SOURCE", "arg_x_0_0")]
             found.append((f"CPU:{number}", [nodes[i] for i in rng.permutation(len(nodes))]))
@@ -238,6 +271,32 @@ def threads_of(config: Any) -> int:
             started = len(os.listdir("/proc/self/task")) - before
             session.run(one)
     return started
+
+
+# Kernels
+
+
+def different(rng: np.random.Generator, kernels: int) -> list[int]:
+    """Sizes for so many kernels, from each to the next; no two neighbours are equal."""
+    sizes = [3]
+    while len(sizes) <= kernels:
+        sizes.append(int(rng.choice([size for size in (2, 3, 4) if size != sizes[-1]])))
+    return sizes
+
+
+def kernels_of(rng: np.random.Generator, sizes: Sequence[int]) -> list[np.ndarray]:
+    """A kernel from each of the sizes to the next. Their product holds no 0, and backwards it is another one.
+
+    Of many kernels all numbers are positive: the sums of such a product lose no digits.
+    """
+    least, square = (-2 if len(sizes) <= 10 else 1), len(set(sizes)) == 1
+    while True:
+        kernels = [rng.integers(least, 3, size=pair).astype("float32") for pair in itertools.pairwise(sizes)]
+        product = functools.reduce(np.matmul, kernels)
+        if np.abs(product).min() > 0 and not (
+            square and np.allclose(product, functools.reduce(np.matmul, kernels[::-1]))
+        ):
+            return kernels
 
 
 PLUMBING = frozenset(

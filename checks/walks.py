@@ -20,7 +20,7 @@ class Walk:
         """`answer`: the graph that `walk(x, devices)` built, with the names of its inputs and outputs, or what it was not."""
         size, self.devices = len(x), devices
         self.call = f"`walk(tf.ones([{size}, {size}]), {self.devices})`"
-        kind = {"dict": "a dictionary", "NoneType": "None"}.get(str(answer), "one tensor")
+        kind = {"dict": "a dictionary", "NoneType": "None", "iterator": "an iterator"}.get(str(answer), "one tensor")
         assert type(answer) is not str, f"{self.call} returned {kind}; expected a list of four tensors: A, B, D and E."
         graph_def, inputs, outputs = TRACED(answer, "Your code led to")
         graph = imported(graph_def)
