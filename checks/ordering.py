@@ -21,6 +21,7 @@ Pair = tuple[str, str]
 TRACED = row(anything, list_of(text), list_of(text)).named("a graph that can be run")
 BROKEN = "The graph that your code built does not hold together."
 WIDTH = 64  # of the model's wide layer
+WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 def a(kind: str) -> str:
@@ -124,12 +125,14 @@ def within(start: str, end: str, edges: Collection[Pair], most: int) -> bool:
 def long_way(rng: np.random.Generator, nodes: Sequence[str]) -> tuple[list[Pair], list[Pair]]:
     """A way over all but one of the nodes, by edges of both kinds, a control edge that spares it, and one that is needed."""
     *way, beside = nodes
+    if way[1:-1] == sorted(way[1:-1]):  # names tell no order
+        way[1:-1] = way[-2:0:-1]
     edges = list(itertools.pairwise(way))
     kinds = rng.permutation([k % 2 for k in range(len(edges))])
     data = [edge for edge, kind in zip(edges, kinds, strict=True) if kind]
     control = [edge for edge, kind in zip(edges, kinds, strict=True) if not kind]
     control += [(way[0], way[-1]), (beside, way[int(rng.integers(1, len(way)))])]
-    return data, [control[i] for i in rng.permutation(len(control))]
+    return data[::-1], [control[i] for i in rng.permutation(len(control))]  # nor does who is named first
 
 
 def reached(start: str, edges: Collection[Pair]) -> set[str]:
@@ -185,8 +188,9 @@ class Published:
         found = graphs.of_graph(imported(graph_def))
         seeing = _that_print(graph_def)
         looks = [op.name for op in found if op.name in seeing]
-        assigns = [op.name for op in found if op.type == "AssignVariableOp" and held[:1] == list(op.inputs[:1])]
-        self.assigns, self.found = len(assigns), len(looks) == 1
+        writes = {op.name: op.type for op in found if op.type in WRITES and held[:1] == list(op.inputs[:1])}
+        assigns = [name for name, kind in writes.items() if kind == "AssignVariableOp"]
+        self.assigns, self.writes, self.found = len(assigns), len(writes), len(looks) == 1
         self.old, self.value = (float(each) for each in 1 + rng.permutation(8)[:2])
         self.ordered = self.backwards = self.loose = False
         self.looked_at = self.returned = self.left = None
@@ -194,9 +198,7 @@ class Published:
             return
         self.ordered = any(found.ordered(assign, looks[0]) for assign in assigns)
         self.backwards = any(found.ordered(looks[0], assign) for assign in assigns)
-        self.loose = any(
-            not found.ordered(assign, looks[0]) and not found.ordered(looks[0], assign) for assign in assigns
-        )
+        self.loose = not all(found.ordered(write, looks[0]) for write in writes)
         if not self.ordered or self.loose:
             return
         assert len(inputs) == len(outputs) == 1, "`publish` returned no single tensor; expected `value`."

@@ -45,25 +45,28 @@ def waited(student, count, dtype, shape):
 
 
 def check_wait_for(student: Any, rng: np.random.Generator, count: int) -> None:
-    """Have tensors wait for `count` ops, of both kinds of numbers, and of one number."""
-    kinds = [("float32", [3]), ("int32", [3]), (str(rng.choice(["float32", "int32"])), [])]
+    """Have tensors wait for `count` ops, of both kinds of numbers, with a side of 1, and of one number."""
+    kinds = [("float32", [3]), ("int32", [1, 3]), (str(rng.choice(["float32", "int32"])), [])]
     for i in rng.permutation(len(kinds)):
         check_waiting(student, rng, count, *kinds[i])
 
 
 def check_waiting(student: Any, rng: np.random.Generator, count: int, dtype: str, shape: list[int]) -> None:
-    """Have such a tensor wait for `count` ops: it must have a way from each of them, and keep its values."""
+    """Have such a tensor wait for `count` ops: it must have a way from each of them, and be the same."""
     answer = student.ask(waited, count=count, dtype=dtype, shape=shape)
     graph_def, returned = row(anything, text).named("a graph that can be run")(answer, "Your code led to")
     assert returned == "a tensor", f"`wait_for(tensor, ops)` returned {a(returned)}; expected a tensor."
     graph = imported(graph_def)
     x = (rng.permutation([-1, -1, 1]) * rng.integers(2, 9, size=3)).astype(dtype)
-    x = x if shape else np.abs(x[0])  # `tensor` is below zero then
+    x = x * 2**24 + 1 if dtype == "int32" else x  # float32 has no such number
+    x = x.reshape(shape) if shape else np.abs(x[0])  # `tensor` is below zero then
     (values,) = ran_on(graph, ["reader:0"], {"x:0": x})
     assert np.shape(values) == tuple(shape) and np.array_equal(values, -x), (
         f"For a `tensor` of {(-x).tolist()}, `wait_for(tensor, ops)` has the values {np.asarray(values).tolist()!r}; "
         "expected the same values."
     )
+    kind = np.asarray(values).dtype.name
+    assert kind == dtype, f"For a `tensor` of {dtype}, `wait_for(tensor, ops)` is of {kind}; expected the same type."
     found = graphs.of_graph(graph)
     loose = [i for i in range(count) if not found.ordered(f"first_{i}", "reader")]
     if len(loose) == count:
@@ -133,7 +136,7 @@ def early(data: Collection[Pair], control: Collection[Pair], lost: Pair) -> str:
 
 MISSED = {
     "ways_of_two_edges": "another way may have any number of edges, not only two.",
-    "ways_of_three_edges": "another way may have any number of edges, not only three.",
+    "ways_of_three_edges": "another way may have any number of edges, not only a few.",
     "control_edges_only": "another way may go over tensors, too: look at `data`.",
     "tensors_only": "another way may go over control edges, too: look at `control`.",
     "joined_by_a_tensor_only": "another way may have more edges than one tensor.",
@@ -176,14 +179,12 @@ def check_publish(student: Any, rng: np.random.Generator, by_chain: bool) -> Non
         "`publish(v, value, look)` calls look where the check cannot follow; call look in `publish` itself."
     )
     assert seen.kind == "a tensor", f"`publish` returned {a(seen.kind)}; expected a tensor, `value`."
-    if seen.backwards:
+    if seen.backwards and not seen.ordered:
         raise Misconception("look_first", "The assignment waits for look; expected look to wait for the assignment.")
     assert seen.ordered, (
         f"look may run before the assignment: v was {seen.old}, {seen.value} was assigned, and look can see {seen.old}."
     )
-    assert not seen.loose, (
-        "Another assignment of v may run before look or after it; expected one, which look waits for."
-    )
+    assert not seen.loose, f"v is written {seen.writes} times, and look does not wait for each; expected it to."
     assert seen.looked_at == seen.value, f"look saw {seen.looked_at} in v, after {seen.value} was assigned."
     assert seen.returned == seen.value, f"`publish` returned {seen.returned}; expected `value`, {seen.value}."
     assert seen.left == seen.value, f"v was {seen.left} at the end; expected `value`, {seen.value}."
@@ -274,7 +275,7 @@ def turned(student, count):
 
 def check_in_turn(student: Any, rng: np.random.Generator) -> tuple[graphs.Graph, list[str], list[str]]:
     """Trace `in_turn`: its results must be right, and no two transfers free to run at the same time."""
-    count = int(rng.integers(3, 6))
+    count = int(rng.choice([3, 5]))  # not the four of the chapter
     answer = student.ask(turned, count=count)
     graph_def, results, other = row(anything, anything, text)(answer, "Your code led to")
     asked = f"`in_turn(parts, send, compute)` with {count} parts"
