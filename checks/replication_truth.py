@@ -146,11 +146,15 @@ Writes = list[tuple[float, int]]
 def replayed(schedule: Sequence[Moment], w: float, rate: float, *, wrong: str = "") -> Writes:
     """What `replay` should return; or what it returns by a misconception."""
     copies: dict[int, tuple[float, int, int]] = {}
+    fresh: set[int] = set()  # who has read and not written since
     writes: Writes = []
     for moment, (what, worker) in enumerate(schedule):
         if what == "read":
-            copies[0 if wrong == "one_copy" else worker] = w, len(writes), moment
+            if wrong != "first_read" or worker not in fresh:
+                copies[0 if wrong == "one_copy" else worker] = w, len(writes), moment
+            fresh.add(worker)
             continue
+        fresh.discard(worker)
         copy, seen, began = copies[0 if wrong == "one_copy" else worker]
         w = {"always_fresh": w - rate * w, "lost": copy - rate * copy}.get(wrong, w - rate * copy)
         stale = len(writes) - seen
@@ -168,17 +172,19 @@ MISREAD = {
     "reads_count": "only writes make a gradient stale, not reads.",
     "this_write_counts": "a write that nobody came before has staleness 0.",
     "all_writes": "only writes since the worker's own read count.",
+    "first_read": "a worker that reads twice before it writes has the `w` of its last read.",
 }
 
 
 def schedule_of(rng: np.random.Generator, workers: Sequence[int], length: int) -> list[Moment]:
-    """A schedule in which each of `workers` reads and writes by turns, and on which every misreading tells."""
+    """A schedule of `workers`, each of which reads before it writes, now and then twice. Every misreading tells on it."""
     while True:
         reading: set[int] = set()
         found: list[Moment] = []
         for worker in (int(each) for each in rng.choice(workers, size=length)):
-            found.append(("write" if worker in reading else "read", worker))
-            reading ^= {worker}
+            writes = worker in reading and rng.random() < 0.75
+            found.append(("write" if writes else "read", worker))
+            reading = reading - {worker} if writes else reading | {worker}
         right = replayed(found, 64.0, 0.5)
         others = [replayed(found, 64.0, 0.5, wrong=each) for each in MISREAD]
         if len(right) >= 3 and all(each != right for each in others):
@@ -191,27 +197,29 @@ Batches = list[tuple[np.ndarray, np.ndarray]]
 
 
 def late(weights: list[np.ndarray], batches: Batches, rate: float, delay: int, wrong: str = "") -> Any:
-    """Losses, kernel and bias of a linear model whose gradients come late; or by a misconception."""
-    kernel, bias = (each.astype(np.float64) for each in weights)
-    under_way: list[tuple[np.ndarray, np.ndarray]] = []
+    """Losses and weights of a model of two layers, the first with tanh, whose gradients come late; or by a misconception."""
+    now = [each.astype(np.float64) for each in weights]
+    under_way: list[list[np.ndarray]] = []
     losses = []
 
-    def apply(gradients: tuple[np.ndarray, np.ndarray]) -> None:
-        nonlocal kernel, bias
-        kernel, bias = kernel - rate * gradients[0], bias - rate * gradients[1]
+    def apply(gradients: list[np.ndarray]) -> None:
+        now[:] = [each - rate * gradient for each, gradient in zip(now, gradients, strict=True)]
 
     for x, y in batches:
-        error = x @ kernel + bias - y
+        inner = np.tanh(x @ now[0] + now[1])
+        error = inner @ now[2] + now[3] - y
         count = 1 if wrong == "sum" else error.size
         losses.append(np.sum(error**2) / count)
-        under_way.append((2 * x.T @ error / count, 2 * error.sum(axis=0) / count))
+        above = 2 * error / count
+        below = above @ now[2].T * (1 - inner**2)
+        under_way.append([x.T @ below, below.sum(axis=0), inner.T @ above, above.sum(axis=0)])
         keep = {"at_once": 0, "one_too_early": max(0, delay - 1), "one_too_late": delay + 1}.get(wrong, delay)
         if len(under_way) > keep:
             apply(under_way.pop() if wrong == "newest_first" else under_way.pop(0))
     if wrong == "all_arrive":
         for each in under_way:
             apply(each)
-    return np.array(losses), kernel, bias
+    return np.array(losses), *now
 
 
 MISLED = {
@@ -226,7 +234,9 @@ MISLED = {
 
 @probe
 def delayed(student, weights, batches, rate, delay):
-    model = tf.keras.Sequential([tf.keras.layers.Input([len(weights[0])]), tf.keras.layers.Dense(len(weights[1]))])
+    inner, outer = (len(bias) for bias in weights[1::2])
+    layers = [tf.keras.layers.Dense(inner, "tanh"), tf.keras.layers.Dense(outer)]
+    model = tf.keras.Sequential([tf.keras.layers.Input([len(weights[0])]), *layers])
     model.set_weights(weights)
     given = [(tf.constant(x), tf.constant(y)) for x, y in batches]
     losses = student.late_steps(model, given, rate, delay)

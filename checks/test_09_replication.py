@@ -221,13 +221,16 @@ def drawn_case(
     rng: np.random.Generator, workers: Sequence[int], length: int
 ) -> tuple[list[replication.Moment], float, float]:
     """A schedule, a `w`, and a rate of which 1 - rate is another one."""
-    return replication.schedule_of(rng, workers, length), float(rng.integers(16, 99)), float(rng.choice([0.25, 0.75]))
+    return replication.schedule_of(rng, workers, length), float(rng.integers(16, 99)), float(rng.choice([0.25, 0.625]))
 
 
 @exercise("replay")
 def test_two_workers(student, rng):
     pairs = ([0, 1], [int(rng.integers(2)), int(rng.integers(2, 5))])
-    check_replay(student, [drawn_case(rng, pair, 8) for pair in (*pairs, pairs[1])])
+    slow, fast = pairs[1]
+    long_step = [("read", slow), *[("read", fast), ("write", fast)] * 3, ("write", slow)]
+    cases = [drawn_case(rng, pair, 8) for pair in (*pairs, pairs[1])]
+    check_replay(student, [*cases, (long_step, 64.0, 0.25)])
 
 
 @exercise("replay")
@@ -239,9 +242,10 @@ def test_many_workers(student, rng):
 
 
 def check_late(student: Any, rng: np.random.Generator, delay: int) -> None:
-    """Train a small linear model there, and compare its losses, and what its weights become, with NumPy's."""
+    """Train a model of two layers there, and compare its losses, and what its weights become, with NumPy's."""
     inputs, outputs, rows, steps = 2, int(rng.integers(2, 4)), 4, delay + int(rng.integers(4, 7))
-    weights = [rng.normal(size=(inputs, outputs)).astype(np.float32), rng.normal(size=outputs).astype(np.float32)]
+    shapes = [inputs, 4], [4], [4, outputs], [outputs]
+    weights = [rng.uniform(-1, 1, size=each).astype(np.float32) for each in shapes]
     batches = [
         (rng.normal(size=(rows, inputs)).astype(np.float32), rng.normal(size=(rows, outputs)).astype(np.float32) * 3)
         for _ in range(steps)
@@ -250,7 +254,7 @@ def check_late(student: Any, rng: np.random.Generator, delay: int) -> None:
     answer = student.ask(
         replication.delayed, weights=weights, batches=[list(each) for each in batches], rate=rate, delay=delay
     )
-    losses, *after = row(anything, array([inputs, outputs]), array([outputs]))(answer, "Your notebook answered with")
+    losses, *after = row(anything, *map(array, shapes))(answer, "Your notebook answered with")
     says = f"`late_steps(model, batches, {rate}, {delay})` on {steps} batches"
     losses = np.array(list_of(number)(losses, f"{says} returned"))
     assert len(losses) == steps, f"{says} returned {len(losses)} losses; expected one for each batch."

@@ -247,9 +247,12 @@ def _saying(known: Mapping[str, NodeDef], outputs: Collection[str]) -> set[str]:
     from tensorflow.python.framework import op_def_registry  # pyright: ignore[reportAttributeAccessIssue]
 
     readers: dict[str, list[str]] = {name: [] for name in known}
+    beside: dict[str, list[str]] = {name: [] for name in known}  # who is on an op's device: a gradient, say
     for node in known.values():
         for source in _read(node):
             readers.setdefault(source, []).append(node.name)
+        for place in _bound(node):
+            beside.setdefault(place, []).append(node.name)
     gone: set[str] = set()
     new = [
         name for name, node in known.items() if node.op in SAYING or (node.op[-2:] == "If" and "AssertGuard" in name)
@@ -260,8 +263,8 @@ def _saying(known: Mapping[str, NodeDef], outputs: Collection[str]) -> set[str]:
             continue
         gone.add(name)
         new += readers[name]  # a guard's result says that it passed
-        for source in _read(known[name]):
-            if source not in known or not gone.issuperset(readers[source]):
+        for source in (*_read(known[name]), *_bound(known[name])):
+            if source not in known or not readers[source] or not gone.issuperset(readers[source] + beside[source]):
                 continue
             kind = known[source].op
             known_op = op_def_registry.get(kind)
@@ -273,6 +276,11 @@ def _saying(known: Mapping[str, NodeDef], outputs: Collection[str]) -> set[str]:
 
 def _read(node: NodeDef) -> Sequence[str]:
     return [_source(each) for each in node.input if not each.startswith("^")]
+
+
+def _bound(node: NodeDef) -> Sequence[str]:
+    places = node.attr["_class"].list.s if "_class" in node.attr else ()
+    return [place.decode().removeprefix(BOUND) for place in places if place != f"{BOUND}{node.name}".encode()]
 
 
 def _source(name: str) -> str:

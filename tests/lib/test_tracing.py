@@ -56,6 +56,19 @@ def test_what_only_says_or_guards_something_leaves_the_same_ops(answer):
     assert types(tracing.program(answer, SPEC)) == types(tracing.program(plain, SPEC))
 
 
+def test_what_a_printed_loss_gives_its_gradient_a_device_by_stays():
+    with tf.Graph().as_default() as graph:
+        w = tf.compat.v1.get_variable("w", initializer=tf.zeros([3]))
+        loss = tf.reduce_mean(tf.square(w))
+        (gradient,) = tf.gradients(loss, w)
+        tf.print(loss)
+    with tf.Graph().as_default() as again:
+        tf.import_graph_def(tracing.quiet(graph, [gradient.name]), name="")
+    kinds = {op.type for op in again.get_operations()}
+    assert "Mean" in kinds
+    assert "PrintV2" not in kinds
+
+
 def test_a_function_inside_is_written_out():
     made = tracing.program(nests, SPEC)
     assert {"Abs", "Sum"} <= set(types(made))
