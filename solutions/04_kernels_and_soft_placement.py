@@ -163,8 +163,8 @@ with attempt("has_kernel"):
 # %% [markdown]
 # ## What happens then?
 # In the first picture one op left its pin. This is **soft placement**: a pin is a wish. Under **hard placement** a pin is an
-# order, and TensorFlow raises an error if there is no such device, or no kernel there. (An op that reads or assigns a variable
-# runs where that lives, and says nothing.) TensorFlow 2 starts soft, a `v1.Session` starts hard:
+# order, and TensorFlow raises an error if there is no such device, or no kernel there. (An op on a variable leaves a device
+# that is there for the variable's, and says nothing.) TensorFlow 2 starts soft, a `v1.Session` starts hard:
 
 # %% tags=["show"] covers=["S23"]
 print(tf.config.get_soft_device_placement(), tf.compat.v1.ConfigProto().allow_soft_placement)
