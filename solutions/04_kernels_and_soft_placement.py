@@ -221,7 +221,7 @@ with attempt("guesses", done="recorded before they were looked up"):
 # %% [markdown]
 # <details><summary>What was measured</summary>
 #
-# Textbooks and tutorials call this "falling back to the CPU". The third product was pinned to a *CPU* that is not here, and ran
+# Textbooks call this "falling back to the CPU". The third product was pinned to a *CPU* that is not here, and ran
 # on a GPU. TensorFlow takes the best device that has a kernel, whatever type the pin named.
 # </details>
 
@@ -284,7 +284,7 @@ tf.config.set_soft_device_placement(True)
 
 # %% [markdown]
 # Both begin with the same sentence. Is the device asked for among `All available devices`? Then a *kernel* is missing, else
-# the *device*, at least.
+# at least the *device*.
 
 # %% [markdown]
 # ### Exercise: `strictly` (2 points)
