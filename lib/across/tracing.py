@@ -279,6 +279,7 @@ def _read(node: NodeDef) -> Sequence[str]:
 
 
 def _bound(node: NodeDef) -> Sequence[str]:
+    """The ops whose devices a node is to share, without itself."""
     places = node.attr["_class"].list.s if "_class" in node.attr else ()
     return [place.decode().removeprefix(BOUND) for place in places if place != f"{BOUND}{node.name}".encode()]
 
