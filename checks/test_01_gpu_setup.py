@@ -187,9 +187,8 @@ def test_what_look_found_comes_back_and_nothing_else_changes(student, rng):
         assert variable == value, f"{call}: the variable was {variable!r} there; expected {value!r}."
         assert unchanged, f"After {call} your own process has another CUDA_VISIBLE_DEVICES; expected it unchanged."
         numbers.append(process)
-    again = next((number for number in numbers if numbers.count(number) > 1), None)
-    assert again is None, (
-        f"Two calls came from the process {again}; expected a fresh process, another one for each call."
+    assert numbers[0] != numbers[1], (
+        f"Two calls came from the process {numbers[0]}; expected a fresh process, another one for each call."
     )
 
 
