@@ -66,7 +66,6 @@ def test_20_disguised_copies_among_120_answers_are_found_and_at_most_2_honest_pa
     assert named <= 2
 
 
-@pytest.mark.whole
 def test_in_24_classes_of_120_as_many_are_found_and_named_as_the_instructors_page_says():
     found, named = [], []
     for exercise in class_answers.PLANS:
