@@ -42,7 +42,8 @@ Square Sqrt Rsqrt Exp Log Log1p Expm1 Neg Abs Sign Maximum Minimum Sigmoid Tanh 
 Softplus BiasAdd Mean Sum Prod Max Min All Any Cumsum ArgMax ArgMin Cast L2Loss SquaredDifference Sin Cos Tan Round
 Floor Ceil Einsum SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits Inv Reciprocal Erf ClipByValue
 AccumulateNV2 ReluGrad SigmoidGrad TanhGrad BiasAddGrad Conv2D MaxPool AvgPool Conv2DBackpropInput
-Conv2DBackpropFilter MaxPoolGrad SqrtGrad RsqrtGrad ReciprocalGrad StridedSliceGrad"""
+Conv2DBackpropFilter MaxPoolGrad SqrtGrad RsqrtGrad ReciprocalGrad StridedSliceGrad EluGrad SeluGrad Relu6Grad
+LeakyRelu LeakyReluGrad Erfc Xlogy Xdivy Cumprod"""
 LOGIC = """
 Equal NotEqual Less LessEqual Greater GreaterEqual LogicalAnd LogicalOr LogicalNot Select SelectV2 Where
 IsFinite IsNan IsInf"""
@@ -50,11 +51,12 @@ SHAPES = """
 Shape ShapeN Size Rank Reshape Pack Unpack Concat ConcatV2 Split SplitV Slice StridedSlice Gather GatherV2 GatherNd
 Tile Transpose ExpandDims Squeeze Pad PadV2 BroadcastTo BroadcastGradientArgs InvertPermutation OneHot Reverse
 ReverseV2 UnsortedSegmentSum DynamicPartition DynamicStitch TopKV2 ScatterNd TensorScatterUpdate TensorScatterAdd
-RaggedTensorToTensor MatrixDiag MatrixDiagV3 Diag"""
+RaggedTensorToTensor MatrixDiag MatrixDiagV3 Diag ConcatOffset ListDiff ParallelDynamicStitch MatrixDiagPartV3"""
 VARIABLES = """
 VarHandleOp ReadVariableOp AssignVariableOp AssignAddVariableOp AssignSubVariableOp VarIsInitializedOp VariableShape
 ResourceGather DestroyResourceOp VariableV2 Variable Assign AssignAdd AssignSub IsVariableInitialized
 ResourceApplyGradientDescent ApplyGradientDescent"""
+# No TensorList, of `map_fn` and TensorArray: one reserved with 2^31 - 1 places, or resized to -1, ends the process.
 CONTROL = """
 PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase Switch RefSwitch Merge
 Enter Exit NextIteration LoopCond ControlTrigger Assert CheckNumerics Print StringFormat"""

@@ -272,6 +272,17 @@ def test_a_graph_that_is_small_comes_out_ready_to_run():
         assert session.run("product:0").tolist() == [[3.0, 3.0], [3.0, 3.0]]
 
 
+def test_what_the_gradient_of_an_allowed_operation_needs_is_allowed():
+    nn = tf.nn
+    doubtful = [nn.elu, nn.selu, nn.relu6, nn.gelu, nn.leaky_relu, nn.softplus, tf.math.erf, tf.linalg.diag]
+    doubtful += [tf.sort, tf.norm, tf.cumsum, tf.math.reduce_prod, lambda x: x * tf.math.xlogy(x, x)]
+    doubtful += [lambda x: tf.concat([x, x], 0), lambda x: tf.dynamic_partition(x, [0, 1, 0, 1], 2)[0]]
+    with tf.Graph().as_default() as graph:
+        x = tf.ones([4, 4])
+        v1.gradients([of(x) for of in doubtful], x)
+    assert graphs.read(graph.as_graph_def().SerializeToString()).node
+
+
 @pytest.mark.parametrize(
     ("build", "what"),
     [
