@@ -61,9 +61,8 @@ def test_each_gpu_has_one_worker_and_a_ps_sees_none(student, rng):
 
 # mean_output: the model's memory is a peer's, which counts it
 
-BUDGET = 40  # MiB; an output of 8 MiB, the one before it and what makes it are 24
-WIDTH = 1024
-TRIES = 3  # for on a busy machine what was dropped is sometimes given back late
+BUDGET = 50  # MiB; an output of 8 MiB, the one before it and what makes it are 24; a peer gives back some 8 to 16 late
+TRIES = 6  # for what was dropped is sometimes given back later still
 
 
 @probe
@@ -133,14 +132,14 @@ def averaged(student, address, kernel, batches):
     return fresh.run(ask, student.mean_output, env=memory.POOL)
 
 
-def check_mean(student: Any, peer: Any, rng: Any, of: list[list[int]]) -> None:
+def check_mean(student: Any, peer: Any, rng: Any, of: list[tuple[list[int], int]]) -> None:
     address = peer.ask(lent)
-    for rows in of:
-        kernel = rng.normal(size=[16, WIDTH]).astype("float32")
+    for rows, width in of:
+        kernel = rng.normal(size=[16, width]).astype("float32")
         far = [4 if n < max(rows) else 1 for n in rows]  # short batches are far from the mean: their weight shows
         batches = [[(k * rng.normal(size=[1, 16])).astype("float32"), n] for k, n in zip(far, rows, strict=True)]
         means = [float(np.maximum(batch @ kernel, 0).mean()) for batch, _ in batches]
-        case = f"`mean_output(model, batches)` of batches of {rows} rows"
+        case = f"`mean_output(model, batches)` of batches of {rows} rows, a model of {width} outputs"
         answer, mib, tries = None, float("inf"), 0
         while mib > BUDGET and tries < TRIES:
             peer.ask(most)
@@ -162,12 +161,13 @@ def check_mean(student: Any, peer: Any, rng: Any, of: list[list[int]]) -> None:
 
 @exercise("mean_output")
 def test_batches_of_one_length_stay_within_the_budget(student, peer, rng):
-    check_mean(student, peer, rng, [[2048] * int(rng.integers(6, 8)), [1024] * 14])
+    check_mean(student, peer, rng, [([2048] * int(rng.integers(12, 14)), 1024), ([1024] * 14, 2048)])
 
 
 @exercise("mean_output")
 def test_batches_of_many_lengths_stay_within_the_budget(student, peer, rng):
-    check_mean(student, peer, rng, [[2048, 2048, 1024, 2048, 2048, 1536, int(rng.choice([256, 512]))], [1, 3]])
+    lengths = [*[2048, 2048, 1024, 2048, 2048, 2048, 1536, 2048] * 2, int(rng.choice([256, 512]))]
+    check_mean(student, peer, rng, [(lengths, 1024), ([1, 3], 100)])
 
 
 # extend
@@ -237,6 +237,7 @@ OPTIMIZERS = {  # its class, how it is made, the numbers that it keeps for each 
     "Adam": ("Adam", {}, 2),
     "momentum": ("SGD", {"momentum": 0.9}, 1),
     "SGD": ("SGD", {}, 0),
+    "Adafactor()": ("Adafactor", {}, 1),  # and a row and a column, of some KiB
     "Adam(amsgrad=True)": ("Adam", {"amsgrad": True}, 3),
     "RMSprop()": ("RMSprop", {}, 1),
     "RMSprop(momentum=0.9)": ("RMSprop", {"momentum": 0.9}, 2),
@@ -269,6 +270,7 @@ def test_what_weights_gradients_and_state_need(student, rng):
         [widths, [], "float32", "SGD"],
         [widths, [1], "bfloat16", "Adam"],
         [widths, [], "float32", "Adam(amsgrad=True)"],  # the notebook's rules of thumb know none of these
+        [widths, [0], "mixed_bfloat16", "Adafactor()"],  # three variables for a weight, two of them small
         [widths, [], "float32", str(rng.choice([name for name in OPTIMIZERS if name.startswith("RMSprop")]))],
     ]
     asked = [[*case[:3], *OPTIMIZERS[case[3]][:2]] for case in cases]
@@ -276,15 +278,15 @@ def test_what_weights_gradients_and_state_need(student, rng):
     for (_, frozen, dtype, optimizer), got in each_answer(
         student.ask(trained, cases=asked), cases, kind, "`to_train(model, optimizer)` returned"
     ):
-        sizes = [x * y * (4 if dtype == "float32" else 2) / 2**20 for x, y in itertools.pairwise(widths)]
-        learned = sum(size for i, size in enumerate(sizes) if i not in frozen)
+        size = 2 if dtype == "bfloat16" else 4  # bytes of a variable's number
+        sizes = [x * y * size / 2**20 for x, y in itertools.pairwise(widths)]
+        learned = sum(mib for i, mib in enumerate(sizes) if i not in frozen)
         states = OPTIMIZERS[optimizer][2]
         wanted = dict(zip(PARTS, (sum(sizes), learned, states * learned), strict=True))
         held = f"layers {frozen} frozen" if frozen else "no layer frozen"
         case = f"{dtype} layers of {sizes} MiB, {held}, {optimizer}:"
         for part in PARTS:
             told = f"{case} you say {got[part]:g} MiB for {part}; expected {wanted[part]:g}"
-            size = 4 if dtype == "float32" else 2
             if wanted[part] and abs(size * got[part] - wanted[part]) < 0.01:
                 raise Misconception("numbers_not_bytes", f"{told}: these are numbers, and each has {size} bytes.")
             if part == "weights" and frozen and abs(got[part] - learned) < 0.1:
@@ -296,6 +298,9 @@ def test_what_weights_gradients_and_state_need(student, rng):
                 raise Misconception("state_by_its_name", says)
             if part == "optimizer" and states != 2 and abs(got[part] - 2 * learned) < 0.1:
                 raise Misconception("always_adam", f"{told}: two numbers for each trained weight are Adam's.")
+            if dtype == "mixed_bfloat16" and part == "gradients" and abs(2 * got[part] - learned) < 0.1:
+                says = f"{told}: such layers compute in bfloat16; their variables, and so their gradients, are float32."
+                raise Misconception("gradients_as_computed", says)
             if dtype == "bfloat16" and wanted[part] and abs(got[part] - 2 * wanted[part]) < 0.1:
                 raise Misconception("four_bytes_each", f"{told}: a bfloat16 has 2 bytes.")
             if (
