@@ -12,17 +12,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import itertools
 import re
 import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "tests" / "parts.toml"
-MINUTES, AFTER = 60, 120  # for all parts together; seconds for what they have started to be ended then
+MINUTES, AFTER = 60, 120  # for parts that run together; seconds for what they have started to be ended then
 HEAD = (
     "# Written by tools/parts.py: each part of the long tests, with a digest of all that it rested on when it passed.\n"
 )
@@ -30,17 +32,23 @@ HEAD = (
 REST = (".", ":!tests/parts.toml", ":!docs/checks.md", ":!CHANGELOG.md", ":!CONTRIBUTING.md", ":!.ci", ":!.github")
 
 
-WORKERS = 3  # of pytest-xdist, on two cores: much of what takes long waits
-# Name of a part, which is a mark of tests -> what matches the name and text of a file of tests that has some of it.
+@dataclass(frozen=True)
+class Part:
+    """Tests of one mark. It rests on `REST`, without files of tests that have none of it."""
+
+    workers: int  # of pytest-xdist; 0: none, what is measured in them bears nothing beside it
+    told: str  # a file of tests, which begins with test_, has some of it where this matches its name and text
+
+
 PARTS = {
-    "browser": r"\Atests/browser/",
-    "whole": r"\bmark\.whole\b|^from kinds import|\boften\(",
-    "classes": r"\bmark\.classes\b",
+    "browser": Part(2, r"\Atests/browser/"),
+    "whole": Part(2, r"\bmark\.whole\b|^from kinds import|\boften\("),
+    "classes": Part(0, r"\bmark\.classes\b"),
 }
 
 
-def digest(part: str, root: Path = ROOT) -> str:
-    """Of names and contents of all of `REST`, tracked or to be, but the files of tests that have none of this part."""
+def digest(part: Part, root: Path = ROOT) -> str:
+    """Of the names and contents of all files that it rests on, tracked or to be; without the record itself."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *REST]
     names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
     found = hashlib.sha256()
@@ -52,9 +60,9 @@ def digest(part: str, root: Path = ROOT) -> str:
     return found.hexdigest()
 
 
-def has_some_of(part: str, name: str, source: str) -> bool:
+def has_some_of(part: Part, name: str, source: str) -> bool:
     """Whether a file of tests has tests of a part."""
-    return bool(re.search(PARTS[part], f"{name}\n{source}", re.MULTILINE))
+    return bool(re.search(part.told, f"{name}\n{source}", re.MULTILINE))
 
 
 def recorded(record: Path = RECORD) -> dict[str, str]:
@@ -69,11 +77,11 @@ def keep(name: str, passed: str, record: Path = RECORD) -> None:
 
 
 def run(names: Sequence[str]) -> int:
-    """Run parts beside each other; 0 if all passed. What was changed meanwhile is not recorded."""
-    before = {name: digest(name) for name in names}
-    code = pytested("-n", str(WORKERS), "-m", " or ".join(names))
+    """Run parts that have as many workers, beside each other; 0 if all passed. What was changed meanwhile is not recorded."""
+    before = {name: digest(PARTS[name]) for name in names}
+    code = pytested("-n", str(PARTS[names[0]].workers), "-m", " or ".join(names))
     for name, passed in before.items():
-        if code == 0 and digest(name) == passed:
+        if code == 0 and digest(PARTS[name]) == passed:
             keep(name, passed)
     return code
 
@@ -101,12 +109,13 @@ def main() -> int:
     if unknown := [name for name in named if name not in PARTS]:
         parser.error(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
     due = []
-    for name in PARTS:
-        if name in named or (not named and recorded().get(name) != digest(name)):
+    for name, part in PARTS.items():
+        if name in named or (not named and recorded().get(name) != digest(part)):
             due.append(name)
         elif not named:
             print(f"{name}: passed on these very files, not run again (tests/parts.toml)", flush=True)
-    return run(due) if due else 0
+    together = itertools.groupby(due, key=lambda name: PARTS[name].workers)
+    return max((run([*names]) for _, names in together), default=0)
 
 
 if __name__ == "__main__":
