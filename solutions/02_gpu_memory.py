@@ -85,7 +85,7 @@ with attempt("prediction", done="recorded before three programs started"):
 # %% [markdown]
 # <details><summary>What was measured</summary>
 #
-# The second program takes the first one's reserve. On a GPU of 4,096 or 40,960 MiB it gets 1,311.
+# The second program takes the first one's reserve. On the picture's GPU of 4,096 MiB it got 1,311.
 # </details>
 
 # %% [markdown]
